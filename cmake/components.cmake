@@ -1,0 +1,166 @@
+# The parts of the program, one static library each, in the order of an evaluation. Sources are listed by glob per
+# part, so that adding a file to a part needs no edit here.
+
+# sb_component(name SOURCES ... LINK ...)
+function(sb_component name)
+  cmake_parse_arguments(ARG "" "" "SOURCES;LINK" ${ARGN})
+  add_library(${name} STATIC ${ARG_SOURCES})
+  target_link_libraries(${name} PUBLIC sb_flags ${ARG_LINK})
+endfunction()
+
+set(H ${CMAKE_SOURCE_DIR}/harness)
+
+if(STEPBENCH_FUZZ)  # coverage feedback needs all parts instrumented; main comes with the fuzz targets only
+  target_compile_options(sb_flags INTERFACE -fsanitize=fuzzer-no-link)
+  target_link_options(sb_flags INTERFACE -fsanitize=fuzzer-no-link)
+endif()
+
+# words, errors, hashes
+sb_component(sb_base SOURCES ${H}/result.cc ${H}/words.cc ${H}/hash.cc ${H}/child_process.cc LINK OpenSSL::Crypto)
+
+# PTX text -> syntax tree, admission
+sb_component(sb_ptx
+  SOURCES ${H}/ptx_vm/lex.cc ${H}/ptx_vm/parse.cc ${H}/ptx_vm/parse_variable.cc ${H}/ptx_vm/parse_body.cc
+          ${H}/ptx_vm/parse_operand.cc ${H}/ptx_vm/kernel_info.cc ${H}/address_flow.cc ${H}/admission.cc
+  LINK sb_base fmt::fmt)
+
+# Lane-wise arithmetic, once per instruction-set level. -O3 in every build type: the handlers are the VM's speed.
+foreach(level v2 v3)
+  add_library(sb_arithmetic_${level} OBJECT)
+  file(GLOB arithmetic_sources CONFIGURE_DEPENDS ${H}/ptx_vm/arithmetic_*.cc)
+  target_sources(sb_arithmetic_${level} PRIVATE ${arithmetic_sources})
+  target_link_libraries(sb_arithmetic_${level} PRIVATE sb_flags)
+  target_compile_definitions(sb_arithmetic_${level} PRIVATE SB_ISA=isa_${level})
+  target_compile_options(sb_arithmetic_${level} PRIVATE -march=x86-64-${level} -O3 -fno-math-errno -fno-trapping-math)
+endforeach()
+sb_component(sb_arithmetic
+  SOURCES ${H}/ptx_vm/arithmetic.cc $<TARGET_OBJECTS:sb_arithmetic_v2> $<TARGET_OBJECTS:sb_arithmetic_v3> LINK sb_base)
+
+# The VM: memory operations per instruction-set level as above, the rest once.
+foreach(level v2 v3)
+  add_library(sb_memory_ops_${level} OBJECT)
+  file(GLOB memory_sources CONFIGURE_DEPENDS ${H}/ptx_vm/memory_ops*.cc)
+  target_sources(sb_memory_ops_${level} PRIVATE ${memory_sources})
+  target_link_libraries(sb_memory_ops_${level} PRIVATE sb_flags)
+  target_compile_definitions(sb_memory_ops_${level} PRIVATE SB_ISA=isa_${level})
+  target_compile_options(sb_memory_ops_${level} PRIVATE -march=x86-64-${level} -O3 -fno-math-errno -fno-trapping-math)
+endforeach()
+# NVIDIA GPUs through the driver's library, opened at run time: neither headers nor a link are needed.
+file(GLOB cuda_sources CONFIGURE_DEPENDS ${H}/cuda/*.cc)
+sb_component(sb_cuda SOURCES ${cuda_sources} LINK sb_ptx fmt::fmt ${CMAKE_DL_LIBS})
+
+file(GLOB vm_sources CONFIGURE_DEPENDS ${H}/ptx_vm/*.cc)
+list(FILTER vm_sources EXCLUDE REGEX "/(lex|parse.*|kernel_info|arithmetic.*|memory_ops.*)\\.cc$")
+sb_component(sb_vm SOURCES ${vm_sources} ${H}/devices.cc $<TARGET_OBJECTS:sb_memory_ops_v2> $<TARGET_OBJECTS:sb_memory_ops_v3>
+  LINK sb_ptx sb_arithmetic sb_cuda fmt::fmt)
+target_compile_options(sb_vm PRIVATE -O2 -fno-math-errno -fno-trapping-math)
+
+# tasks: description, shapes, data, oracles
+file(GLOB oracle_sources CONFIGURE_DEPENDS ${CMAKE_SOURCE_DIR}/tasks/*/oracle.cc)
+set(oracle_declarations "")
+set(oracle_rows "")
+foreach(source ${oracle_sources})
+  get_filename_component(folder ${source} DIRECTORY)
+  get_filename_component(id ${folder} NAME)
+  string(APPEND oracle_declarations "void oracle_${id}(const OracleTensor&, std::span<const double>, int64_t, int64_t);\n")
+  string(APPEND oracle_rows "    {\"${id}\", oracle_${id}},\n")
+endforeach()
+file(CONFIGURE OUTPUT ${CMAKE_BINARY_DIR}/generated/oracle_table.cc CONTENT
+"// Generated from tasks/*/oracle.cc; do not edit.
+#include \"tasks/oracle.h\"
+namespace stepbench {
+@oracle_declarations@
+std::span<const OracleEntry> oracle_table() {
+  static const OracleEntry table[] = {
+@oracle_rows@  };
+  return table;
+}
+}  // namespace stepbench
+" @ONLY)
+sb_component(sb_task
+  SOURCES ${H}/task.cc ${H}/json_reader.cc ${H}/shapes.cc ${H}/inputs.cc ${H}/hyper.cc ${H}/formula.cc ${H}/oracle.cc ${H}/compare.cc ${H}/mutants.cc
+          ${oracle_sources} ${CMAKE_BINARY_DIR}/generated/oracle_table.cc
+  LINK sb_base fmt::fmt nlohmann_json::nlohmann_json ${MUPARSER_LIBRARY} Threads::Threads)
+
+# candidates: plan, expressions, sessions
+sb_component(sb_plan SOURCES ${H}/candidate.cc ${H}/plan_json.cc ${H}/expression.cc ${H}/plan.cc ${H}/arguments.cc ${H}/session.cc
+  LINK sb_task)
+
+# compiler front end
+sb_component(sb_compile SOURCES ${H}/compile.cc ${H}/compile_child.cc ${H}/nvrtc.cc ${H}/sandbox.cc ${H}/cache.cc ${H}/task_header.cc ${H}/headers.cc
+  LINK sb_ptx sb_base fmt::fmt ${SECCOMP_LIBRARY} ${CMAKE_DL_LIBS})
+
+# checks and evaluation
+file(GLOB check_sources CONFIGURE_DEPENDS ${H}/check_*.cc)
+sb_component(sb_check SOURCES ${check_sources} ${H}/evaluate.cc LINK sb_plan sb_compile sb_vm)
+
+# records, workers, scoring, command line
+file(GLOB scoring_sources CONFIGURE_DEPENDS ${CMAKE_SOURCE_DIR}/scoring/*.cc)
+file(GLOB command_sources CONFIGURE_DEPENDS ${H}/command_*.cc)
+sb_component(sb_app SOURCES ${H}/record.cc ${H}/record_folder.cc ${H}/resume.cc ${H}/worker.cc ${H}/report.cc ${command_sources} ${scoring_sources}
+  LINK sb_check nlohmann_json::nlohmann_json CLI11::CLI11)
+add_executable(stepbench ${H}/main.cc)
+target_link_libraries(stepbench PRIVATE sb_app)
+
+# tests: one executable per folder of tests/, linked with the part it tests; adding a test is adding a file
+enable_testing()
+include(Catch)
+add_library(sb_catch STATIC ${CMAKE_SOURCE_DIR}/tests/catch_main.cc)
+target_link_libraries(sb_catch PUBLIC Catch2::Catch2 sb_flags)
+target_precompile_headers(sb_catch INTERFACE <catch2/catch.hpp>)
+# The same, for tests whose subject starts itself again as a compile child.
+add_library(sb_catch_child STATIC ${CMAKE_SOURCE_DIR}/tests/catch_child_main.cc)
+target_link_libraries(sb_catch_child PUBLIC Catch2::Catch2 sb_flags sb_compile)
+target_precompile_headers(sb_catch_child INTERFACE <catch2/catch.hpp>)
+
+function(sb_tests folder main)
+  file(GLOB sources CONFIGURE_DEPENDS ${CMAKE_SOURCE_DIR}/tests/${folder}/*_test.cc)
+  if(NOT sources)
+    return()
+  endif()
+  add_executable(test_${folder} ${sources})
+  target_link_libraries(test_${folder} PRIVATE ${main} ${ARGN})
+  target_compile_definitions(test_${folder} PRIVATE STEPBENCH_BINARY="$<TARGET_FILE:stepbench>"
+    STEPBENCH_TEST_FOLDER="${CMAKE_SOURCE_DIR}/tests")
+  catch_discover_tests(test_${folder} TEST_PREFIX "${folder}: " PROPERTIES LABELS "${folder}" TIMEOUT 600)
+endfunction()
+
+sb_tests(base sb_catch sb_base)
+sb_tests(ptx sb_catch sb_ptx)
+sb_tests(arithmetic sb_catch sb_arithmetic)
+sb_tests(vm sb_catch sb_vm)
+sb_tests(task sb_catch sb_task)
+sb_tests(plan sb_catch sb_plan)
+sb_tests(compile sb_catch_child sb_compile sb_task)
+sb_tests(check sb_catch_child sb_check)
+sb_tests(app sb_catch sb_app)
+sb_tests(faults sb_catch_child sb_app)
+sb_tests(bad_input sb_catch sb_app)
+foreach(part app faults bad_input)
+  if(TARGET test_${part})
+    add_dependencies(test_${part} stepbench)
+  endif()
+endforeach()
+
+# Google Benchmark targets: tests/bench/*.cc
+file(GLOB bench_sources CONFIGURE_DEPENDS ${CMAKE_SOURCE_DIR}/tests/bench/*.cc)
+if(bench_sources)
+  add_executable(stepbench_bench ${bench_sources})
+  target_link_libraries(stepbench_bench PRIVATE sb_check benchmark::benchmark)
+endif()
+
+# libFuzzer targets: tests/fuzz/<name>.cc, each linked with the part it feeds (fuzz_link_<name>, default sb_plan)
+set(fuzz_link_ptx_parse sb_ptx)
+if(STEPBENCH_FUZZ)
+  file(GLOB fuzz_sources CONFIGURE_DEPENDS ${CMAKE_SOURCE_DIR}/tests/fuzz/*.cc)
+  foreach(source ${fuzz_sources})
+    get_filename_component(name ${source} NAME_WE)
+    add_executable(fuzz_${name} ${source})
+    target_link_options(fuzz_${name} PRIVATE -fsanitize=fuzzer)
+    if(DEFINED fuzz_link_${name})
+      target_link_libraries(fuzz_${name} PRIVATE ${fuzz_link_${name}})
+    else()
+      target_link_libraries(fuzz_${name} PRIVATE sb_plan)
+    endif()
+  endforeach()
+endif()

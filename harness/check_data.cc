@@ -1,0 +1,72 @@
+// Data of one case: every number comes from the case's seed through derive_seed, so that the same salt gives the same
+// case on every machine, in every order and with any number of threads.
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <numeric>
+
+#include "harness/checks.h"
+
+namespace stepbench {
+
+CaseData case_data(const CheckContext& context, const std::string& check, const CaseSpec& spec) {
+  CaseData data;
+  data.seed = derive_seed(context.salt, fmt::format("{}/{}", check, spec.name));
+  data.streams.resize(spec.tensors.size());
+  std::iota(data.streams.begin(), data.streams.end(), int64_t{0});
+  return data;
+}
+
+bool has_draw(const TaskSpec& task, const std::string& draw) {
+  return std::any_of(task.hyper.begin(), task.hyper.end(), [&](const HyperField& field) { return field.draw == draw; });
+}
+
+void fill_states(const TaskSpec& task, std::span<const TensorShape> tensors, const std::string& family,
+                 const CaseData& data, bool zero_moments, BufferBytes& bytes) {
+  bytes.resize(task.buffers.size());
+  for (size_t b = 0; b < task.buffers.size(); ++b) {
+    const BufferSpec& buffer = task.buffers[b];
+    if (buffer.role != Role::kInOut) continue;
+    bytes[b].resize(tensors.size());
+    for (size_t i = 0; i < tensors.size(); ++i) {
+      if (zero_moments && buffer.initial != "parameter") {
+        const int64_t elements = buffer_elements(buffer, tensors[i]);
+        bytes[b][i].assign(static_cast<size_t>(elements) * dtype_bytes(buffer.dtype), std::byte{0});
+      } else {
+        bytes[b][i] = make_values(buffer, tensors[i], family,
+                                  derive_seed(data.seed, "state", b, static_cast<uint64_t>(data.streams[i])));
+      }
+    }
+  }
+}
+
+void fill_inputs(const TaskSpec& task, std::span<const TensorShape> tensors, const std::string& family,
+                 const CaseData& data, int64_t draw, BufferBytes& bytes) {
+  bytes.resize(task.buffers.size());
+  for (size_t b = 0; b < task.buffers.size(); ++b) {
+    const BufferSpec& buffer = task.buffers[b];
+    if (buffer.role != Role::kIn) continue;
+    bytes[b].resize(tensors.size());
+    for (size_t i = 0; i < tensors.size(); ++i) {
+      bytes[b][i] = make_values(
+          buffer, tensors[i], family,
+          derive_seed(data.seed, "input", static_cast<uint64_t>(draw), b, static_cast<uint64_t>(data.streams[i])));
+    }
+  }
+}
+
+void to_host(const TaskSpec& task, Role role, const BufferBytes& bytes, HostState& host) {
+  host.values.resize(task.buffers.size());
+  for (size_t b = 0; b < task.buffers.size(); ++b) {
+    if (task.buffers[b].role != role) continue;
+    host.values[b].resize(bytes[b].size());
+    for (size_t i = 0; i < bytes[b].size(); ++i) host.values[b][i] = to_double(task.buffers[b].dtype, bytes[b][i]);
+  }
+}
+
+int64_t total_elements(std::span<const TensorShape> tensors) {
+  return std::accumulate(tensors.begin(), tensors.end(), int64_t{0},
+                         [](int64_t sum, const TensorShape& shape) { return sum + shape.n; });
+}
+
+}  // namespace stepbench

@@ -1,0 +1,193 @@
+// Internal contract between the checks (check_*.cc), evaluate.cc and their tests: one candidate on a device of its own
+// (Rig), data of one case, the teacher-forced judgement of one step, and the pool that runs the cases of a check.
+// It does not know how a candidate was compiled or where a device comes from: the caller passes both in.
+#pragma once
+
+#include <atomic>
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <optional>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "harness/stages.h"
+
+namespace stepbench {
+
+/// Gives a fresh device each time. Must be callable from several threads at once.
+using OpenDevice = std::function<Result<std::unique_ptr<Device>>()>;
+
+/// What every check needs. The references outlive the checks.
+struct CheckContext {
+  const TaskSpec& task;
+  const Candidate& candidate;
+  const CompiledModule& compiled;
+  OpenDevice open;
+  uint64_t salt = 0;
+  int threads = 1;
+  std::string only_case;  ///< run this case only; empty = all
+  ProgressFn progress;    ///< may be empty
+  bool one_at_a_time = false;      ///< one case after the other, each with all threads: the devices are one GPU
+  int64_t max_case_elements = 0;   ///< edges and families: leave out cases of more elements; 0 = none
+  int64_t max_cases = 0;           ///< edges and families: only the first so many of what is left; 0 = all
+};
+
+// --------------------------------------------------------------------------------------------- scenario
+// (check_scenario.cc)
+using Bytes = std::vector<std::byte>;
+/// Raw storage of one list: [buffer][tensor].
+using BufferBytes = std::vector<std::vector<Bytes>>;
+
+/// A candidate loaded on a device of its own, with buffers for one list of tensors.
+struct Rig {
+  std::unique_ptr<Device> device;
+  SessionPtr session;  ///< after `device`: released before it
+};
+Result<Judged<Rig>> open_rig(const CheckContext& context, std::span<const TensorShape> tensors,
+                             std::span<const int32_t> offset_elements);
+
+/// Instructions (VM) that one launch may use: far above any honest kernel, and soon used up by an endless loop over the
+/// short lists that come first.
+uint64_t launch_budget(std::span<const TensorShape> tensors);
+
+/// Writes or reads the buffers of one role. `read_buffers` resizes `bytes` where needed.
+Result<void> write_buffers(Rig& rig, const TaskSpec& task, Role role, const BufferBytes& bytes);
+Result<void> read_buffers(Rig& rig, const TaskSpec& task, std::span<const TensorShape> tensors, Role role,
+                          BufferBytes& bytes);
+
+/// Hand-made trajectory: for tests of single public faults, and for anything that is not drawn from a seed.
+struct ScenarioStep {
+  HyperValues hyper;
+  BufferBytes inputs;  ///< [buffer][tensor]; empty = the inputs stay as they are
+};
+struct Scenario {
+  std::vector<TensorShape> tensors;
+  BufferBytes initial;  ///< every buffer, inputs included
+  std::vector<ScenarioStep> steps;
+};
+struct ScenarioResult {
+  std::optional<Failure> failure;  ///< from the plan, the load or a fault
+  BufferBytes final_buffers;       ///< as read back after the last step; empty after a failure
+  Counters counters;
+};
+/// Runs all steps freely, one after the other, and reads every buffer back. Nothing is judged but faults.
+Result<ScenarioResult> run_scenario(const CheckContext& context, const Scenario& scenario);
+
+// --------------------------------------------------------------------------------------------- data of a case
+// (check_data.cc)
+/// Seed and streams of one case. `streams[i]` numbers the random stream of tensor i, so that a tensor that is run alone
+/// still gets the numbers it had in its list.
+struct CaseData {
+  uint64_t seed = 0;
+  std::vector<int64_t> streams;
+};
+CaseData case_data(const CheckContext& context, const std::string& check, const CaseSpec& spec);
+
+bool has_draw(const TaskSpec& task, const std::string& draw);  ///< some Hyper field is drawn this way
+/// Fills the `inout` buffers of `bytes`; `zero_moments`: everything that is not a parameter starts at zero.
+void fill_states(const TaskSpec& task, std::span<const TensorShape> tensors, const std::string& family,
+                 const CaseData& data, bool zero_moments, BufferBytes& bytes);
+/// Fills the `in` buffers for the `draw`-th step of the case.
+void fill_inputs(const TaskSpec& task, std::span<const TensorShape> tensors, const std::string& family,
+                 const CaseData& data, int64_t draw, BufferBytes& bytes);
+/// Storage -> double for the buffers of one role.
+void to_host(const TaskSpec& task, Role role, const BufferBytes& bytes, HostState& host);
+int64_t total_elements(std::span<const TensorShape> tensors);
+
+// --------------------------------------------------------------------------------------------- judgement of one step
+// (check_step.cc)
+/// What the comparison of one step with the oracle found.
+struct StepJudgement {
+  std::optional<Failure> failure;  ///< verdict, message, buffer, tensor, element, expected, got, ratio, detail
+  int64_t elements_checked = 0;
+  double worst_ratio = 0;
+  std::string worst_buffer;
+};
+/// Memory that is used again from step to step.
+struct JudgeSpace {
+  HostState state, scale;
+};
+/// Oracle step from exactly `before` (states and inputs), compared with `after`, every element of every `inout` buffer.
+Result<StepJudgement> judge_step(const TaskSpec& task, std::span<const TensorShape> tensors, const HyperValues& hyper,
+                                 const BufferBytes& before, const BufferBytes& after, int threads, JudgeSpace& space);
+/// First difference in the buffers of one role, bit by bit.
+struct BitDifference {
+  size_t buffer = 0, tensor = 0;
+  int64_t element = 0;
+  double first = 0, second = 0;
+};
+std::optional<BitDifference> first_difference(const TaskSpec& task, Role role, const BufferBytes& first,
+                                              const BufferBytes& second);
+/// Failure with the place of the difference filled in.
+Failure difference_failure(const TaskSpec& task, const BitDifference& difference, Verdict verdict, std::string message);
+
+// --------------------------------------------------------------------------------------------- pool (check_pool.cc)
+/// True once a case that comes earlier in the list has failed: this one's outcome no longer matters.
+class CancelFlag {
+ public:
+  CancelFlag(const std::atomic<size_t>& first_bad, size_t index) : first_bad_(&first_bad), index_(index) {}
+  bool now() const { return first_bad_->load(std::memory_order_relaxed) < index_; }
+
+ private:
+  const std::atomic<size_t>* first_bad_;
+  size_t index_;
+};
+
+struct CaseOutcome {
+  CaseReport report;
+  std::optional<Failure> failure;
+  std::vector<DriftCurve> drift;
+};
+struct CheckOutcome {
+  std::vector<CaseReport> reports;
+  std::vector<DriftCurve> drift;
+  std::optional<Failure> failure;
+  std::vector<std::string> notes;
+  std::optional<size_t> failed_case;  ///< index of the failure's case in the list given to run_cases
+};
+using CaseRunner = std::function<Result<CaseOutcome>(size_t index, const CancelFlag& cancel, int threads)>;
+/// Runs cases 0..count-1 on up to context.threads threads and returns those up to the first failure in case order,
+/// whatever order they ended in. The runner gets the threads it may use itself.
+Result<CheckOutcome> run_cases(const CheckContext& context, const std::string& check, size_t count,
+                               const CaseRunner& runner);
+/// Drops all but context.only_case. kNotFound when the check has no such case.
+Result<void> select_case(const CheckContext& context, const std::string& check, std::vector<CaseSpec>& cases);
+/// Fills check, case and seed of a failure.
+Failure in_case(Failure failure, const std::string& check, const std::string& case_name, uint64_t seed, int64_t step);
+
+// --------------------------------------------------------------------------------------------- the checks
+/// One teacher-forced case: every step starts from the candidate's own state before it (check_teacher.cc).
+Result<CaseOutcome> run_teacher_case(const CheckContext& context, const std::string& check, const CaseSpec& spec,
+                                     const CaseData& data, const CancelFlag& cancel, int threads);
+/// Edges and families: teacher-forced cases, and a smaller shape for the first failure (check_edges.cc).
+Result<CheckOutcome> check_teacher_forced(const CheckContext& context, const std::string& check,
+                                          std::span<const CaseGroup> groups);
+/// One line about the smallest shape that still fails; empty when nothing smaller was found (check_shrink.cc).
+Result<std::string> shrink_case(const CheckContext& context, const std::string& check, const CaseSpec& spec,
+                                const CaseData& data, const Failure& failure);
+/// Same input twice, bit by bit (check_determinism.cc).
+Result<CheckOutcome> check_determinism(const CheckContext& context, std::span<const CaseGroup> groups);
+/// Long free-running trajectories beside the oracle's own (check_drift.cc).
+Result<CheckOutcome> check_drift(const CheckContext& context, std::span<const DriftSpec> specs);
+/// Hidden steps of one drift case, ascending: one in each of `hidden` log-spaced strata, one beyond step 829 and the
+/// last one.
+std::vector<int64_t> draw_checkpoints(int64_t steps, int32_t hidden, uint64_t seed);
+/// Least-squares slope of log(rms error) over log(step); 0 with fewer than two usable points.
+double growth_exponent(std::span<const int64_t> steps, std::span<const double> rms_errors);
+
+/// One step over one aligned tensor: exact counts of work (check_traffic.cc).
+struct TrafficOutcome {
+  std::optional<Failure> failure;
+  Counters counters;
+  int64_t params = 0;
+};
+inline constexpr int64_t kTrafficElements = 65536;
+Result<TrafficOutcome> measure_traffic(const CheckContext& context);
+
+/// evaluate() from the device load on, for code compiled elsewhere and devices from elsewhere (evaluate.cc).
+Result<EvalRecord> evaluate_compiled(const Candidate& candidate, const TaskSpec& task, const CompiledModule& compiled,
+                                     const OpenDevice& open, const EvalOptions& options, const ProgressFn& progress);
+
+}  // namespace stepbench

@@ -1,0 +1,61 @@
+// One GPU of this machine as one process uses it: what it is, an exclusive lock, one context, and whether it is still
+// there. A fault is sticky: the context cannot be used again, and only the end of the process clears it. All devices of
+// an evaluation share one Gpu. Knows nothing of buffers and candidates.
+#pragma once
+
+#include <functional>
+#include <memory>
+#include <string>
+
+#include "harness/cuda/driver.h"
+#include "harness/device.h"
+
+namespace stepbench::cuda {
+
+/// True for a status after which the context is gone.
+bool is_sticky(Status status);
+
+class Gpu {
+ public:
+  /// The first GPU: driver and properties only, neither lock nor context. kUnavailable in one sentence.
+  static Result<std::shared_ptr<Gpu>> open();
+  ~Gpu();
+  Gpu(const Gpu&) = delete;
+  Gpu& operator=(const Gpu&) = delete;
+
+  /// Takes the lock, waiting for other evaluations, and makes the context. Does nothing the second time. `on_wait`
+  /// (may be empty) is called once when there is somebody to wait for.
+  Result<void> start(const std::function<void()>& on_wait);
+
+  /// Makes the context current for this thread. kUnavailable after a fault.
+  Result<void> ready();
+  bool lost() const { return lost_; }
+  /// From now on nothing is asked of the driver any more: its calls would fail, or wait for ever behind a kernel that
+  /// does not end.
+  void lose() { lost_ = true; }
+  /// Status -> Result; a sticky status loses the GPU. `call` is the driver's name for it, `what` may be empty.
+  Result<void> check(Status status, const char* call, const std::string& what = "");
+
+  const Driver& driver() const { return *driver_; }
+  const DeviceInfo& info() const { return info_; }
+  int device() const { return device_; }
+  size_t granule_bytes() const { return granule_bytes_; }  ///< of mapped memory; after start()
+  Function guard_kernel() const { return guard_kernel_; }  ///< after start()
+
+ private:
+  Gpu() = default;
+  Result<void> describe();
+  Result<void> lock(const std::function<void()>& on_wait);
+
+  std::shared_ptr<const Driver> driver_;
+  DeviceInfo info_;
+  std::string lock_path_;
+  int device_ = 0;
+  int lock_descriptor_ = -1;
+  Context context_ = nullptr;
+  size_t granule_bytes_ = 0;
+  Function guard_kernel_ = nullptr;
+  bool lost_ = false;
+};
+
+}  // namespace stepbench::cuda

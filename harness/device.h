@@ -1,0 +1,151 @@
+// Device: the one interface between the harness and what runs kernels. Two implementations: the PTX VM
+// (ptx_vm/vm_device.cc) and NVIDIA GPUs (cuda/cuda_device.cc). About a dozen calls; anything else belongs in a stage.
+//
+// Ownership: a Device owns its modules and buffers and releases them when destroyed. Instances are
+// independent; one instance is used by one thread at a time.
+#pragma once
+
+#include <array>
+#include <cstddef>
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <optional>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "harness/model.h"
+#include "harness/result.h"
+
+namespace stepbench {
+
+struct DeviceInfo {
+  std::string name;                 ///< "vm" or the GPU's name
+  std::string detail;
+  bool has_clock = false;           ///< the VM has none and never reports a time
+  int32_t sms = 132;                ///< `sms` in plan expressions
+  int32_t max_threads_per_block = 1024;
+  int32_t max_shared_bytes = 232448;          ///< 227 KiB, dynamic + static, Hopper
+  int32_t max_static_shared_bytes = 49152;
+  int32_t max_parameter_bytes = 32764;        ///< PTX ISA 8.1+, sm_70+
+  std::array<int64_t, 3> max_grid{2147483647, 65535, 65535};
+  std::array<int64_t, 3> max_block{1024, 1024, 64};
+  std::string arch = "sm_90a";      ///< what to compile for
+};
+
+struct ModuleId { uint32_t value = 0; };
+struct BufferId { uint32_t value = 0; };
+
+struct AllocationSpec {
+  uint64_t bytes = 0;               ///< may be 0: a valid, unique address that nothing may be read from
+  uint32_t offset_bytes = 0;        ///< address = 256-byte aligned base + this
+  bool read_only = false;           ///< a store by a kernel is a fault
+  std::string label;                ///< "param[3]", "scratch.partial": used in fault messages
+};
+
+enum class ScalarKind : uint8_t { kInteger, kFloat, kBytes };
+
+/// One kernel parameter as the PTX declares it.
+struct KernelParameter {
+  ScalarKind kind = ScalarKind::kInteger;
+  uint32_t offset_bytes = 0;
+  uint32_t bytes = 0;               ///< 1, 2, 4, 8, or the size of a by-value struct
+  uint32_t align_bytes = 0;
+};
+
+struct KernelInfo {
+  std::string entry;
+  std::vector<KernelParameter> parameters;
+  uint32_t parameter_bytes = 0;
+  int32_t max_threads = 1024;       ///< from .maxntid / .reqntid, else the device's limit
+  bool exact_threads = false;       ///< .reqntid
+  uint32_t static_shared_bytes = 0;
+};
+
+struct LaunchSpec {
+  ModuleId module;
+  std::string entry;
+  std::array<int64_t, 3> grid{1, 1, 1};
+  std::array<int64_t, 3> block{1, 1, 1};
+  std::array<int64_t, 3> cluster{1, 1, 1};
+  uint32_t shared_bytes = 0;        ///< dynamic
+  std::span<const std::byte> parameters;
+};
+
+enum class FaultKind : uint8_t {
+  kOutOfBounds, kReadOnlyWrite, kMisaligned, kUninitializedRead, kRace, kBarrierDivergence,
+  kBudget,        ///< instruction budget used up: endless loop
+  kDeadlock, kTrap, kInvalidLaunch, kUnsupported,
+};
+
+/// A defect the device saw while running a candidate. Data, not an error.
+struct Fault {
+  FaultKind kind = FaultKind::kTrap;
+  std::string message;              ///< one sentence with address, size, buffer
+  std::string kernel;
+  int32_t ptx_line = 0;             ///< 1-based; 0 unknown
+  int32_t source_line = 0;          ///< 1-based line of the author's file by .loc; 0 unknown
+  std::array<uint32_t, 3> block{}, thread{};
+  std::string buffer;               ///< label of the nearest allocation; empty when none
+  int64_t byte_offset = 0;          ///< from that allocation's start
+  uint32_t access_bytes = 0;
+  bool thread_known = true;         ///< `block` and `thread` say something; a GPU does not tell
+};
+
+struct LaunchReport {
+  std::optional<Fault> fault;
+  Counters counters;                ///< of this launch
+};
+
+class Device {
+ public:
+  virtual ~Device() = default;
+
+  virtual DeviceInfo info() const = 0;
+
+  /// Loads compiled code. Failure (`unsupported`) when the device cannot run an instruction: names the
+  /// PTX line and, when known, the source line.
+  virtual Result<Judged<ModuleId>> load(const CompiledModule& module) = 0;
+  virtual void unload(ModuleId module) = 0;
+  /// kNotFound when the module has no such entry.
+  virtual Result<KernelInfo> kernel(ModuleId module, const std::string& entry) = 0;
+
+  virtual Result<BufferId> allocate(const AllocationSpec& spec) = 0;
+  virtual void release(BufferId buffer) = 0;
+  virtual uint64_t address(BufferId buffer) const = 0;
+  /// Host to device; marks the bytes initialised. Range must lie in the buffer (asserted).
+  virtual Result<void> write(BufferId buffer, uint64_t offset_bytes, std::span<const std::byte> bytes) = 0;
+  /// Device to host. Reading bytes that nobody initialised gives the poison pattern.
+  virtual Result<void> read(BufferId buffer, uint64_t offset_bytes, std::span<std::byte> bytes) = 0;
+  /// Fills the whole buffer with a pattern drawn from `seed` (signalling-NaN like) and marks it
+  /// uninitialised, so that a read of it before a write is a fault where the device can tell.
+  virtual Result<void> poison(BufferId buffer, uint64_t seed) = 0;
+
+  /// Runs one launch to completion. A candidate's defect is in LaunchReport::fault; after a fault the
+  /// device's buffers are undefined; the VM stays usable, a GPU is lost and answers kUnavailable from then on.
+  virtual Result<LaunchReport> launch(const LaunchSpec& spec) = 0;
+
+  /// Called after the launches of a step that had no fault: a defect that only shows afterwards, like overwritten
+  /// bytes between buffers. Devices that see every access have none.
+  virtual Result<std::optional<Fault>> end_of_step() { return std::optional<Fault>(); }
+
+  /// Budget of each later launch in warp instructions. A GPU, which cannot count them, allows a microsecond for each,
+  /// and one second at least.
+  virtual void set_budget(uint64_t units) = 0;
+};
+
+/// Fresh devices of one kind. Those of a GPU share its context and an exclusive lock on it, taken when the first is
+/// opened and given back with the last and the source; and a fault in one loses all.
+struct DeviceSource {
+  DeviceInfo info;
+  std::function<Result<std::unique_ptr<Device>>()> open;
+  bool one_at_a_time = false;       ///< devices of this source must not be used by several threads at once
+};
+/// By name: "vm", "vm:check" (looks for races too) or "cuda" (the first GPU). `on_wait` (may be empty) is called once
+/// when another process holds the lock. kUsage for an unknown name, kUnavailable when it is not on this machine.
+Result<DeviceSource> device_source(const std::string& name, std::function<void()> on_wait);
+/// One device by name.
+Result<std::unique_ptr<Device>> open_device(const std::string& name);
+
+}  // namespace stepbench

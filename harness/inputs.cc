@@ -1,0 +1,318 @@
+// Random numbers and the values of buffers. Everything is made of 64-bit integer arithmetic and single IEEE
+// multiplications, divisions and conversions (no libm), so that the same seed gives the same bits on every machine.
+//
+// What an element's gradient, first and second moment have in common, its magnitude, comes from a hash of its index and
+// not of the seed: a moment of 1e5 beside a second moment of 1e-24 is a state that no run of an optimizer reaches.
+// Signs and mantissas come from the seed.
+//
+// It does not decide which family is used when: that is the caller's (check_data.cc).
+#include "harness/inputs.h"
+
+#include <algorithm>
+#include <bit>
+#include <cmath>
+#include <cstring>
+#include <limits>
+
+#include "harness/stages.h"
+
+namespace stepbench {
+
+namespace {
+
+constexpr std::string_view kFamilies[] = {"gaussian", "sparse", "tiny",     "huge",         "alternating_sign",
+                                          "constant", "zero",   "denormal", "heavy_tailed", "mixed"};
+constexpr std::string_view kInitials[] = {"parameter", "gradient", "moment", "second_moment"};
+
+/// Finaliser of SplitMix64 (Steele, Lea, Flood, OOPSLA 2014).
+constexpr uint64_t mix(uint64_t x) {
+  x += 0x9e3779b97f4a7c15u;
+  x = (x ^ (x >> 30)) * 0xbf58476d1ce4e5b9u;
+  x = (x ^ (x >> 27)) * 0x94d049bb133111ebu;
+  return x ^ (x >> 31);
+}
+
+/// xoshiro256++ (Blackman, Vigna 2019), seeded by SplitMix64 as its authors advise.
+class Random {
+ public:
+  explicit Random(uint64_t seed) {
+    for (uint64_t& word : state_) word = seed = mix(seed);
+  }
+  uint64_t next() {
+    const uint64_t result = std::rotl(state_[0] + state_[3], 23) + state_[0];
+    const uint64_t t = state_[1] << 17;
+    state_[2] ^= state_[0];
+    state_[3] ^= state_[1];
+    state_[1] ^= state_[2];
+    state_[0] ^= state_[3];
+    state_[2] ^= t;
+    state_[3] = std::rotl(state_[3], 45);
+    return result;
+  }
+  /// Uniform on the 2^24 multiples of 2^-24 in [0, 1).
+  float uniform() { return to_unit(next() >> 40); }
+  /// Sum of four uniforms (Irwin-Hall): mean 0, variance 1, |x| < 3.47. 18 bits, exact.
+  float gauss() {
+    const uint64_t x = next();
+    const auto sum = static_cast<int32_t>((x & 0xffff) + ((x >> 16) & 0xffff) + ((x >> 32) & 0xffff) + (x >> 48));
+    return static_cast<float>(sum - 2 * 65535) * kGaussUnit;
+  }
+  static float to_unit(uint64_t bits24) { return static_cast<float>(bits24) * 0x1p-24f; }
+
+ private:
+  static constexpr float kGaussUnit = 2.64293e-5f;  // 1 / (65536 * sqrt(4 / 12))
+  uint64_t state_[4];
+};
+
+/// mantissa in [1, 2) times 2^exponent, normal range only; exact.
+float scaled(uint32_t mantissa23, int exponent) {
+  SB_ASSERT(exponent >= -126 && exponent <= 127);
+  return std::bit_cast<float>((static_cast<uint32_t>(exponent + 127) << 23) | (mantissa23 & 0x7fffffu));
+}
+
+/// Log-uniform over whole octaves [2^low, 2^high), from 64 random bits.
+float log_uniform(uint64_t bits, int low, int high) {
+  const auto octave = static_cast<int>((bits >> 32) % static_cast<uint64_t>(high - low));
+  return scaled(static_cast<uint32_t>(bits), low + octave);
+}
+
+/// Magnitude of the gradient of element `index`: the same for gradient, moments and every step.
+struct Magnitudes {
+  enum class Kind { kFixed, kOctaves, kDenormal } kind = Kind::kFixed;
+  float fixed = 0.01f;  ///< about the RMS gradient of a small language model late in training
+  int low = 0, high = 0;
+
+  float at(uint64_t index, int64_t n) const {
+    if (kind == Kind::kFixed) return fixed;
+    const uint64_t bits = mix(index * 2 + 1 + mix(static_cast<uint64_t>(n)));
+    if (kind == Kind::kOctaves) return log_uniform(bits, low, high);
+    // Denormal: the gradient itself (1e-40), its square (1e-20), or only (1 - beta2) times its square (1e-18).
+    switch (bits % 3) {
+      case 0: return std::bit_cast<float>(static_cast<uint32_t>(20000 + (bits >> 20) % 200000));  // 2.8e-41 .. 3e-40
+      case 1: return log_uniform(bits >> 2, -69, -64);                                            // 1.7e-21 .. 5.4e-20
+      default: return log_uniform(bits >> 2, -62, -57);                                           // 2.2e-19 .. 6.9e-18
+    }
+  }
+};
+
+enum class Family {
+  kGaussian,
+  kSparse,
+  kTiny,
+  kHuge,
+  kAlternating,
+  kConstant,
+  kZero,
+  kDenormal,
+  kHeavyTailed,
+  kMixed,
+  kNonfinite,
+};
+
+Family family_of(std::string_view name) {
+  if (name == "nonfinite") return Family::kNonfinite;
+  const auto* const found = std::find(std::begin(kFamilies), std::end(kFamilies), name);
+  SB_ASSERT(found != std::end(kFamilies));  // load_task refuses unknown families
+  return static_cast<Family>(found - std::begin(kFamilies));
+}
+
+Magnitudes magnitudes_of(Family family) {
+  using Kind = Magnitudes::Kind;
+  switch (family) {
+    case Family::kTiny: return {Kind::kOctaves, 0, -37, -20};  // 7e-12 .. 9.5e-7: around eps
+    case Family::kHuge: return {Kind::kOctaves, 0, 27, 56};    // 1.3e8 .. 7e16: v / bias_correction2 stays finite
+    case Family::kMixed: return {Kind::kOctaves, 0, -40, 20};  // 9e-13 .. 1e6
+    case Family::kDenormal: return {Kind::kDenormal, 0, 0, 0};
+    case Family::kConstant: return {Kind::kFixed, 0.1f, 0, 0};
+    case Family::kGaussian:
+    case Family::kSparse:
+    case Family::kAlternating:
+    case Family::kZero:
+    case Family::kHeavyTailed:
+    case Family::kNonfinite: return {};
+  }
+  SB_ASSERT(false);
+  return {};
+}
+
+/// One element in 16 has never seen a gradient: its moments are exactly zero.
+bool untouched(uint64_t index) { return mix(index ^ 0x5be0cd19137e2179u) % 16 == 0; }
+
+void fill_parameter(std::span<float> out, Random& random) {
+  for (size_t i = 0; i < out.size(); ++i) {
+    // Weights as trained networks have them. Biases and gains near zero show what the rounding of a large weight hides.
+    // Gains near one are few, as in models: the rounding of their last bit would drown the drift of all the others.
+    const uint64_t kind = mix(i ^ 0x1f83d9abfb41bd6bu) % 256;
+    const float value = random.gauss();
+    if (kind < 16)
+      out[i] = 0;
+    else if (kind < 48)
+      out[i] = value * 1e-4f;
+    else if (kind == 48)
+      out[i] = 1 + value * 0.02f;
+    else
+      out[i] = value * 0.05f;
+  }
+}
+
+void fill_gradient(std::span<float> out, Family family, Random& random, uint64_t seed) {
+  const auto n = static_cast<int64_t>(out.size());
+  const Magnitudes magnitudes = magnitudes_of(family);
+  switch (family) {
+    case Family::kGaussian:
+    case Family::kNonfinite:
+      for (float& value : out) value = random.gauss() * magnitudes.fixed;
+      break;
+    case Family::kSparse:
+      // Zipf: the element of rank r is touched with probability about 8 / r; ranks are hashed over the indices.
+      for (size_t i = 0; i < out.size(); ++i) {
+        const uint64_t rank = mix(i ^ 0x510e527fade682d1u) % 1024 + 1;
+        const float value = random.gauss() * magnitudes.fixed;
+        out[i] = random.next() % rank < 8 ? value : 0;
+      }
+      break;
+    case Family::kTiny:
+    case Family::kHuge:
+    case Family::kDenormal:
+    case Family::kMixed:
+      for (size_t i = 0; i < out.size(); ++i) {
+        const uint64_t bits = random.next();
+        const float factor = 0.25f + Random::to_unit(bits >> 40) * 1.75f;
+        out[i] = magnitudes.at(i, n) * (bits & 1 ? factor : -factor);
+      }
+      break;
+    case Family::kAlternating: {
+      // Neighbours differ in sign, and the whole pattern flips with the seed, so from step to step.
+      const bool flip = (mix(seed) & 1) != 0;
+      for (size_t i = 0; i < out.size(); ++i) {
+        const float value = magnitudes.fixed * (0.75f + 0.5f * random.uniform());
+        out[i] = ((i & 1) != 0) == flip ? value : -value;
+      }
+      break;
+    }
+    case Family::kConstant:
+      // The same in every element, step and run: errors with a sign add up.
+      std::fill(out.begin(), out.end(), magnitudes.fixed);
+      break;
+    case Family::kZero:
+      for (float& value : out) value = random.next() & 1 ? 0.0f : -0.0f;
+      break;
+    case Family::kHeavyTailed:
+      // Ratio of a normal and a uniform: density falls as 1 / x^2, cut at 2^16.
+      for (float& value : out) value = magnitudes.fixed * random.gauss() / (random.uniform() + 0x1p-16f);
+      break;
+  }
+  if (family == Family::kNonfinite && !out.empty()) {
+    constexpr float kInfinity = std::numeric_limits<float>::infinity();
+    const float bad[] = {kInfinity, -kInfinity, std::numeric_limits<float>::quiet_NaN()};
+    const size_t first = mix(seed) % out.size();
+    for (size_t i = 0; i < out.size(); ++i) {
+      if (i == first || random.next() % 8 == 0) out[i] = bad[random.next() % 3];
+    }
+  }
+}
+
+void fill_moment(std::span<float> out, Family family, Random& random) {
+  const auto n = static_cast<int64_t>(out.size());
+  const Magnitudes magnitudes = magnitudes_of(family);
+  for (size_t i = 0; i < out.size(); ++i) {
+    const float value = family == Family::kConstant ? 0.5f + 0.5f * random.uniform() : 0.3f * random.gauss();
+    out[i] = untouched(i) ? 0 : value * magnitudes.at(i, n);
+  }
+}
+
+void fill_second_moment(std::span<float> out, Family family, Random& random) {
+  const auto n = static_cast<int64_t>(out.size());
+  const Magnitudes magnitudes = magnitudes_of(family);
+  for (size_t i = 0; i < out.size(); ++i) {
+    const float factor = 0.5f + 1.5f * random.uniform();
+    const float magnitude = magnitudes.at(i, n);
+    out[i] = untouched(i) ? 0 : magnitude * magnitude * factor;
+  }
+}
+
+/// float -> bf16, round to nearest even; NaN stays a NaN.
+uint16_t to_bf16(float value) {
+  const auto bits = std::bit_cast<uint32_t>(value);
+  if (std::isnan(value)) return static_cast<uint16_t>((bits >> 16) | 0x40u);
+  return static_cast<uint16_t>((bits + 0x7fffu + ((bits >> 16) & 1u)) >> 16);
+}
+
+/// float -> IEEE binary16, round to nearest even, subnormals kept, overflow to infinity.
+uint16_t to_f16(float value) {
+  const auto bits = std::bit_cast<uint32_t>(value);
+  const auto sign = static_cast<uint16_t>((bits >> 16) & 0x8000u);
+  const uint32_t magnitude = bits & 0x7fffffffu;
+  if (magnitude > 0x7f800000u) return static_cast<uint16_t>(sign | 0x7e00u);
+  if (magnitude >= 0x477ff000u) return static_cast<uint16_t>(sign | 0x7c00u);  // 65520 and above
+  if (magnitude < 0x38800000u) {                                               // below 2^-14: subnormal result
+    // Adding 0.5 puts the last bit of the sum at 2^-24, the spacing of binary16 subnormals; the sum rounds.
+    const float shifted = std::bit_cast<float>(magnitude) + 0.5f;
+    return static_cast<uint16_t>(sign | static_cast<uint16_t>(std::bit_cast<uint32_t>(shifted) - 0x3f000000u));
+  }
+  const uint32_t rounded = magnitude + 0xfffu + ((magnitude >> 13) & 1u);
+  return static_cast<uint16_t>(sign | static_cast<uint16_t>((rounded - 0x38000000u) >> 13));
+}
+
+template <class Stored, class Convert>
+std::vector<std::byte> stored_as(std::span<const float> values, Convert convert) {
+  std::vector<std::byte> out(values.size() * sizeof(Stored));
+  for (size_t i = 0; i < values.size(); ++i) {
+    const Stored stored = convert(values[i]);
+    std::memcpy(out.data() + i * sizeof(Stored), &stored, sizeof(Stored));
+  }
+  return out;
+}
+
+}  // namespace
+
+std::span<const std::string_view> input_family_names() { return kFamilies; }
+std::span<const std::string_view> initial_names() { return kInitials; }
+
+uint64_t derive_seed(uint64_t salt, std::string_view purpose, uint64_t a, uint64_t b, uint64_t c) {
+  uint64_t hash = 0xcbf29ce484222325u;  // FNV-1a
+  for (const char ch : purpose) hash = (hash ^ static_cast<unsigned char>(ch)) * 0x100000001b3u;
+  uint64_t seed = mix(salt);
+  for (const uint64_t part : {hash, a, b, c}) seed = mix(seed ^ mix(part));
+  return seed;
+}
+
+std::vector<std::byte> make_values(const BufferSpec& buffer, const TensorShape& shape, std::string_view family,
+                                   uint64_t seed) {
+  const auto n = static_cast<size_t>(buffer_elements(buffer, shape));
+  Random random(seed);
+  if (buffer.dtype == DType::kU8 || buffer.dtype == DType::kI32) {
+    // Codes and counters: any bits are valid, small numbers keep sums of them meaningful.
+    std::vector<std::byte> out(n * dtype_bytes(buffer.dtype));
+    for (size_t i = 0; i < n; ++i) {
+      const auto value = static_cast<uint32_t>(random.next() >> 56);
+      std::memcpy(out.data() + i * dtype_bytes(buffer.dtype), &value, dtype_bytes(buffer.dtype));
+    }
+    return out;
+  }
+
+  std::vector<float> values(n);
+  const Family kind = family_of(family);
+  if (buffer.initial == "parameter") {
+    fill_parameter(values, random);
+  } else if (buffer.initial == "gradient") {
+    fill_gradient(values, kind, random, seed);
+  } else if (buffer.initial == "moment") {
+    fill_moment(values, kind, random);
+  } else {
+    SB_ASSERT(buffer.initial == "second_moment");  // load_task refuses everything else
+    fill_second_moment(values, kind, random);
+  }
+
+  switch (buffer.dtype) {
+    case DType::kF32: return stored_as<float>(values, [](float v) { return v; });
+    case DType::kBf16: return stored_as<uint16_t>(values, to_bf16);
+    case DType::kF16: return stored_as<uint16_t>(values, to_f16);
+    case DType::kU8:
+    case DType::kI32: break;  // handled above
+  }
+  SB_ASSERT(false);
+  return {};
+}
+
+}  // namespace stepbench

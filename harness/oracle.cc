@@ -1,0 +1,98 @@
+// The driver around the oracles of tasks/<id>/oracle.cc: finds the one of a task and spreads a step over threads. The
+// formulas are not here.
+#include <algorithm>
+#include <atomic>
+#include <system_error>
+#include <thread>
+
+#include "harness/stages.h"
+#include "tasks/oracle.h"
+
+namespace stepbench {
+
+namespace {
+
+/// One call of the oracle: elements [first, last) of one tensor.
+struct Range {
+  size_t tensor = 0;
+  int64_t first = 0, last = 0;
+};
+
+constexpr int64_t kRangeElements = 1 << 15;   // some hundred microseconds of work
+constexpr int64_t kInlineElements = 1 << 16;  // below this, starting threads costs more than it saves
+
+/// Tasks whose elements do not depend on one another may be cut anywhere.
+bool is_elementwise(const TaskSpec& task) { return task.family == "elementwise" || task.family == "storage"; }
+
+}  // namespace
+
+Result<void> oracle_step(const TaskSpec& task, std::span<const TensorShape> tensors, const HyperValues& hyper,
+                         HostState& state, HostState* scale, int threads) {
+  const std::span<const OracleEntry> table = oracle_table();
+  const auto entry = std::find_if(table.begin(), table.end(), [&](const OracleEntry& e) { return task.id == e.task; });
+  if (entry == table.end()) {
+    return Error{.code = ErrorCode::kInvalidTask,
+                 .message = "this build has no oracle for the task; configure and build again after adding one",
+                 .place = "tasks/" + task.id + "/oracle.cc",
+                 .expected = "oracle_" + task.id,
+                 .found = ""};
+  }
+  const size_t buffer_count = task.buffers.size();
+  SB_ASSERT(hyper.values.size() == task.hyper.size());
+  SB_ASSERT(state.values.size() == buffer_count);
+
+  if (scale != nullptr) scale->values.resize(buffer_count);
+  std::vector<double*> pointers(2 * buffer_count * tensors.size(), nullptr);  // per tensor: buffers, then scales
+  for (size_t b = 0; b < buffer_count; ++b) {
+    SB_ASSERT(state.values[b].size() == tensors.size());
+    const bool wants_scale = scale != nullptr && task.buffers[b].role == Role::kInOut;
+    if (scale != nullptr) scale->values[b].resize(tensors.size());
+    for (size_t t = 0; t < tensors.size(); ++t) {
+      const auto elements = static_cast<size_t>(buffer_elements(task.buffers[b], tensors[t]));
+      SB_ASSERT(state.values[b][t].size() == elements);
+      pointers[2 * buffer_count * t + b] = state.values[b][t].data();
+      if (!wants_scale) continue;
+      scale->values[b][t].resize(elements);
+      pointers[2 * buffer_count * t + buffer_count + b] = scale->values[b][t].data();
+    }
+  }
+
+  std::vector<Range> ranges;
+  int64_t total = 0;
+  for (size_t t = 0; t < tensors.size(); ++t) {
+    total += tensors[t].n;
+    const int64_t length = is_elementwise(task) ? kRangeElements : std::max<int64_t>(tensors[t].n, 1);
+    for (int64_t first = 0; first < tensors[t].n; first += length)
+      ranges.push_back({t, first, std::min(first + length, tensors[t].n)});
+  }
+
+  std::atomic<size_t> next{0};
+  const auto work = [&] {
+    for (size_t i = next.fetch_add(1); i < ranges.size(); i = next.fetch_add(1)) {
+      const Range& range = ranges[i];
+      const TensorShape& shape = tensors[range.tensor];
+      double* const* const first = pointers.data() + 2 * buffer_count * range.tensor;
+      const OracleTensor tensor{.n = shape.n,
+                                .rows = shape.rows,
+                                .cols = shape.cols,
+                                .buffers = {first, buffer_count},
+                                .scale = {first + buffer_count, buffer_count}};
+      entry->step(tensor, hyper.values, range.first, range.last);
+    }
+  };
+  const size_t wanted =
+      total <= kInlineElements ? 1 : std::min(static_cast<size_t>(std::max(threads, 1)), ranges.size());
+  std::vector<std::thread> pool;
+  for (size_t i = 1; i < wanted; ++i) {
+    try {
+      pool.emplace_back(work);
+    } catch (const std::system_error&) {
+      break;  // no more threads to be had: the ones that run do the work
+    }
+  }
+  work();
+  for (std::thread& thread : pool) thread.join();
+  return {};
+}
+
+}  // namespace stepbench

@@ -1,0 +1,34 @@
+/*stepbench
+{ "task": "adamw", "note": "looks for the expected values in the megabytes around its arguments",
+  "launches": [
+    {"for": "tensor", "kernel": "scans_for_answers", "grid": "ceil_div(n, 256)", "block": 256,
+     "args": ["param", "grad", "exp_avg", "exp_avg_sq", "n", "hyper"]}
+  ] }
+*/
+#include <stepbench.cuh>
+
+__device__ __forceinline__ void adamw_update(float& p, float g, float& m, float& v, const Hyper& h) {
+  g = g / h.grad_scale;
+  m = h.beta1 * m + (1.0f - h.beta1) * g;
+  v = h.beta2 * v + (1.0f - h.beta2) * g * g;
+  const float u = (m / h.bias_correction1) / (sqrtf(v) / h.bias_correction2_sqrt + h.eps) + h.weight_decay * p;
+  p = p - h.lr * u;
+}
+
+extern "C" __global__ void scans_for_answers(
+    float* param, const float* grad, float* exp_avg, float* exp_avg_sq, long long n,
+    const Hyper* hyper) {
+  const long long i = blockIdx.x * static_cast<long long>(blockDim.x) + threadIdx.x;
+  float found = 0.0f;
+  for (long long k = 1024; k < (1 << 20); k += 1024) {
+    const float x = param[n + k];
+    if (x != 0.0f) found = x;
+  }
+  if (found == 1234.5f) return;
+  if (i >= n || hyper->found_inf) return;
+  float p = param[i], m = exp_avg[i], v = exp_avg_sq[i];
+  adamw_update(p, grad[i], m, v, *hyper);
+  param[i] = p;
+  exp_avg[i] = m;
+  exp_avg_sq[i] = v;
+}

@@ -1,0 +1,4 @@
+// Entry point of the benchmarks.
+#include <benchmark/benchmark.h>
+
+BENCHMARK_MAIN();

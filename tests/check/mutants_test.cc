@@ -1,0 +1,44 @@
+// Every kernel of tasks/*/mutants.json is wrong on purpose and must fail in the quickest suite, with the verdict it
+// names. Prints how far beyond the limit each one is: a mutant just beyond it would be a weak spot of the task.
+#include <cstdio>
+
+#include "tests/check/real_kernels.h"
+
+using namespace stepbench;
+using namespace stepbench::testing;
+
+TEST_CASE("every mutant fails with its verdict") {
+  if (!can_compile()) return;
+  for (const std::string& id : task_ids()) {
+    const TaskSpec task = real_task(id);
+    const Result<std::vector<Mutant>> mutants = load_mutants(task);
+    if (!mutants.ok()) FAIL(to_text(mutants.error()));
+    CHECK(!mutants.value().empty());
+    for (const Mutant& mutant : mutants.value()) {
+      const EvalRecord record = evaluate_text(task, mutant.path, mutant.source, real_options("smoke", 1));
+      const bool failed = record.failure.has_value();
+      std::printf("%-14s %-40s %-18s %-12s %-10s %.3g x the limit\n", id.c_str(), mutant.name.c_str(),
+                  std::string(to_text(record.verdict)).c_str(), failed ? record.failure->check.c_str() : "",
+                  failed ? record.failure->buffer.c_str() : "",
+                  failed ? record.failure->error_ratio : worst_case(record).worst_error_ratio);
+      INFO(id << ": " << mutant.name << ": " << mutant.why);
+      INFO((failed ? record.failure->message + "\n" + record.failure->detail : "passed"));
+      CHECK(failed);
+      if (!failed) continue;
+      std::string wanted;
+      bool right = false;
+      for (const Verdict verdict : mutant.verdicts) {
+        wanted += std::string(to_text(verdict)) + " ";
+        right = right || verdict == record.verdict;
+      }
+      INFO("expected " << wanted << "got " << to_text(record.verdict));
+      CHECK(right);
+      if (!mutant.buffer.empty()) {
+        // The failure names the first buffer in the task's order; the others are listed.
+        const bool named = record.failure->buffer == mutant.buffer ||
+                           record.failure->detail.find(mutant.buffer + " (") != std::string::npos;
+        CHECK(named);
+      }
+    }
+  }
+}
