@@ -3,7 +3,7 @@ BUILD := build/release
 JOBS  ?= $(shell nproc)
 CXX_FILES = $(shell find harness tasks scoring tests -name '*.cc' -o -name '*.h')
 
-.PHONY: help demo test build deps format format-check bench tidy sanitize clean
+.PHONY: help demo test gpu-test build deps format format-check bench tidy sanitize clean
 .DEFAULT_GOAL := help
 
 help:  ## print this list
@@ -21,6 +21,9 @@ demo: build  ## evaluate five shipped candidates and print the table
 
 test: build  ## build and run all tests
 	@ctest --test-dir $(BUILD) --output-on-failure -j2
+
+gpu-test: build  ## build and run the tests that need a GPU
+	@tests/cuda/run_on_gpu.sh $(BUILD)
 
 format:  ## format all C++ sources
 	@clang-format -i $(CXX_FILES)

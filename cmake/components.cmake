@@ -142,6 +142,13 @@ foreach(part app faults bad_input)
   endif()
 endforeach()
 
+# GPU tests: skipped, not passed, where there is no GPU (exit code 77 of tests/cuda/main.cc)
+file(GLOB gpu_test_sources CONFIGURE_DEPENDS ${CMAKE_SOURCE_DIR}/tests/cuda/*.cc)
+add_executable(test_cuda ${gpu_test_sources})
+target_link_libraries(test_cuda PRIVATE Catch2::Catch2 sb_app)
+target_compile_definitions(test_cuda PRIVATE STEPBENCH_TEST_FOLDER="${CMAKE_SOURCE_DIR}/tests")
+catch_discover_tests(test_cuda TEST_PREFIX "cuda: " PROPERTIES LABELS gpu SKIP_RETURN_CODE 77 TIMEOUT 900)
+
 # Google Benchmark targets: tests/bench/*.cc
 file(GLOB bench_sources CONFIGURE_DEPENDS ${CMAKE_SOURCE_DIR}/tests/bench/*.cc)
 if(bench_sources)

@@ -231,6 +231,17 @@ std::optional<Refusal> first_refusal(const ptx::Module& module, const AddressFlo
     refusals.push_back({write.instruction->place.ptx_line, write_message(variable, write.use),
                         author.place(write.instruction, variable), write.instruction->text});
   }
+  for (const size_t index : flow.functions) {
+    for (const ptx::Instruction& instruction : module.functions[index].body) {
+      const bool counts_launches =
+          std::any_of(instruction.operands.begin(), instruction.operands.end(), [](const ptx::Operand& operand) {
+            return operand.kind == ptx::OperandKind::kSpecial && operand.name == "%gridid";
+          });
+      if (counts_launches)
+        refusals.push_back({instruction.place.ptx_line, "reads %gridid, which tells one launch from another",
+                            author.place(instruction.place), instruction.text});
+    }
+  }
   uint64_t embedded_bytes = 0;
   const ptx::Variable* largest = nullptr;
   for (const Mention& mention : flow.variables) {

@@ -12,7 +12,8 @@ Result<CheckOutcome> check_teacher_forced(const CheckContext& context, const std
   const Result<void> selected = select_case(context, check, cases);
   if (!selected.ok()) return selected.error();
   if (context.max_case_elements > 0)
-    std::erase_if(cases, [&](const CaseSpec& spec) { return total_elements(spec.tensors) > context.max_case_elements; });
+    std::erase_if(cases,
+                  [&](const CaseSpec& spec) { return total_elements(spec.tensors) > context.max_case_elements; });
   if (context.max_cases > 0 && cases.size() > static_cast<size_t>(context.max_cases))
     cases.resize(static_cast<size_t>(context.max_cases));
 

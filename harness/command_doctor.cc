@@ -98,8 +98,7 @@ Finding find_cache() {  // the rule of cache.cc
 
 Finding find_gpu() {
   const Result<DeviceSource> source = device_source("cuda", nullptr);
-  if (!source.ok())
-    return {"GPU", false, false, to_text(source.error()), "nothing to do: candidates run on the VM"};
+  if (!source.ok()) return {"GPU", false, false, to_text(source.error()), "nothing to do: candidates run on the VM"};
   return {"GPU", true, false, fmt::format("{}, {}", source.value().info.name, source.value().info.detail), ""};
 }
 

@@ -131,12 +131,12 @@ int run_command_line(int argc, char** argv) {
       ->type_name("HEX");
   eval_command->add_option("--json", eval.json, "write the record to a file, or to standard output with -")
       ->type_name("OUT");
-  eval_command->add_option("--jobs", eval.jobs, "candidates evaluated at the same time (default 1)")
+  eval_command->add_option("--jobs", eval.jobs, "candidates evaluated at the same time, 1 to 1024 (default 1)")
       ->type_name("N")
-      ->check(CLI::Range(1, 1024));
+      ->check(CLI::Range(1, 1024).description(""));
   eval_command->add_option("--timeout", eval.timeout_s, "seconds per candidate (default by suite: 300, 1800, 7200)")
       ->type_name("S")
-      ->check(CLI::Range(0.001, 1e6));
+      ->check(CLI::Range(0.001, 1e6).description(""));
   add_records_option(*eval_command, eval.records);
   eval_command->add_option("--only", eval.only, "run one check, or one case of it")->type_name("CHECK[/CASE]");
   eval_command->add_flag("--no-cache", eval.no_cache, "compile even when the compiled code is in the cache");
@@ -156,7 +156,7 @@ int run_command_line(int argc, char** argv) {
   add_records_option(*replay_command, replay.records);
   replay_command->add_option("--timeout", replay.timeout_s, "seconds (default by suite: 300, 1800, 7200)")
       ->type_name("S")
-      ->check(CLI::Range(0.001, 1e6));
+      ->check(CLI::Range(0.001, 1e6).description(""));
   replay_command->add_flag("--quiet", replay.quiet, "print one line and no progress");
   replay_command->footer(kReplayExamples);
   replay_command->callback([&] { run = [&] { return run_replay(replay); }; });

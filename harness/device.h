@@ -130,8 +130,8 @@ class Device {
   /// bytes between buffers. Devices that see every access have none.
   virtual Result<std::optional<Fault>> end_of_step() { return std::optional<Fault>(); }
 
-  /// Budget of each later launch in warp instructions. A GPU, which cannot count them, allows a microsecond for each,
-  /// and one second at least.
+  /// Budget of each later launch in warp instructions. A GPU, which cannot count them, allows 100 ns for each, and
+  /// one second at least.
   virtual void set_budget(uint64_t units) = 0;
 };
 

@@ -233,7 +233,7 @@ Result<void> count_traffic(EvalRecord& record, const CheckContext& context) {
 Result<void> run_checks(EvalRecord& record, const TaskSpec& task, const Suite& suite, const CompiledModule& compiled,
                         const Openers& openers, const EvalOptions& options, const ProgressFn& progress) {
   bool vm_runs_it = false;
-  if (options.device != kVm && openers.one_at_a_time && options.only_check.empty()) {
+  if (options.device != kVm && options.vm_first && options.only_check.empty()) {
     const Result<bool> safe = run_safety_pass(record, task, suite, compiled, options, progress);
     if (!safe.ok()) return safe.error();
     if (record.failure) return {};

@@ -45,21 +45,33 @@ std::string to_text(const Error& error);
 [[noreturn]] void assertion_failed(const char* expression, const char* file, int line);
 
 /// Always on, in every build. For our own mistakes only.
-#define SB_ASSERT(expression) \
-  ((expression) ? void() : ::stepbench::assertion_failed(#expression, __FILE__, __LINE__))
+#define SB_ASSERT(expression) ((expression) ? void() : ::stepbench::assertion_failed(#expression, __FILE__, __LINE__))
 
 /// A value or an Error. Callers must look: asking for the wrong one is an assertion.
 template <class T>
 class [[nodiscard]] Result {
  public:
-  Result(T value) : state_(std::in_place_index<0>, std::move(value)) {}    // NOLINT: implicit by design
+  Result(T value) : state_(std::in_place_index<0>, std::move(value)) {}      // NOLINT: implicit by design
   Result(Error error) : state_(std::in_place_index<1>, std::move(error)) {}  // NOLINT: implicit by design
 
   bool ok() const { return state_.index() == 0; }
-  T& value() & { SB_ASSERT(ok()); return std::get<0>(state_); }
-  const T& value() const& { SB_ASSERT(ok()); return std::get<0>(state_); }
-  T&& value() && { SB_ASSERT(ok()); return std::get<0>(std::move(state_)); }
-  const Error& error() const { SB_ASSERT(!ok()); return std::get<1>(state_); }
+  T& value() & {
+    SB_ASSERT(ok());
+    return std::get<0>(state_);
+  }
+  const T& value() const& {
+    SB_ASSERT(ok());
+    return std::get<0>(state_);
+  }
+  /// By value, so that `for (x : f().value())` and `auto& x = f().value()` do not outlive a temporary.
+  T value() && {
+    SB_ASSERT(ok());
+    return std::get<0>(std::move(state_));
+  }
+  const Error& error() const {
+    SB_ASSERT(!ok());
+    return std::get<1>(state_);
+  }
 
  private:
   std::variant<T, Error> state_;
@@ -72,7 +84,10 @@ class [[nodiscard]] Result<void> {
   Result(Error error) : error_(std::move(error)) {}  // NOLINT: implicit by design
 
   bool ok() const { return !error_.has_value(); }
-  const Error& error() const { SB_ASSERT(!ok()); return *error_; }
+  const Error& error() const {
+    SB_ASSERT(!ok());
+    return *error_;
+  }
 
  private:
   std::optional<Error> error_;

@@ -185,6 +185,7 @@ struct EvalOptions {
   int threads = 2;
   std::string only_check;          ///< replay: run this check only ...
   std::string only_case;           ///< ... and this case only; empty = all
+  bool vm_first = true;            ///< before a GPU: run on the VM what it supports
   CompileOptions compile;
 };
 

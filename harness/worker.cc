@@ -84,7 +84,8 @@ std::string request_to_json(const Request& request) {
                  {"salt", hex16(options.salt)},
                  {"threads", options.threads},
                  {"only_check", options.only_check},
-                 {"only_case", options.only_case}}},
+                 {"only_case", options.only_case},
+                 {"vm_first", options.vm_first}}},
                {"compile",
                 {{"arch", compile.arch},
                  {"cache_folder", compile.cache_folder},
@@ -114,6 +115,7 @@ Result<Request> request_from_json(const std::string& text) {
     request.options.threads = options.at("threads").get<int>();
     request.options.only_check = options.at("only_check").get<std::string>();
     request.options.only_case = options.at("only_case").get<std::string>();
+    request.options.vm_first = options.at("vm_first").get<bool>();
     const Json& compile = json.at("compile");
     request.options.compile.arch = compile.at("arch").get<std::string>();
     request.options.compile.cache_folder = compile.at("cache_folder").get<std::string>();

@@ -24,7 +24,7 @@ using std::chrono::nanoseconds;
 // The budget is the candidate's; below this the first launch of a module, a busy host or a slow clock would be charged
 // to it.
 constexpr nanoseconds kShortestWatch = std::chrono::seconds(1);
-constexpr nanoseconds kLongestWatch = std::chrono::minutes(2);
+constexpr nanoseconds kLongestWatch = std::chrono::seconds(30);
 constexpr nanoseconds kSpin = std::chrono::microseconds(200);
 constexpr auto kNap = std::chrono::microseconds(50);
 constexpr int64_t kPortableClusterBlocks = 8;
@@ -127,8 +127,8 @@ class CudaDevice final : public Device {
   Result<LaunchReport> launch(const LaunchSpec& spec) override;
   Result<std::optional<Fault>> end_of_step() override;
   void set_budget(uint64_t units) override {
-    // A warp instruction of the VM is allowed a microsecond, some hundred times what it takes.
-    constexpr uint64_t kNsPerUnit = 1000;
+    // A warp instruction is allowed ten times what it takes a lone warp that waits for each.
+    constexpr uint64_t kNsPerUnit = 100;
     const uint64_t most = static_cast<uint64_t>(kLongestWatch.count());
     const uint64_t ns = units > most / kNsPerUnit ? most : units * kNsPerUnit;
     watch_ = std::clamp(nanoseconds(static_cast<int64_t>(ns)), kShortestWatch, kLongestWatch);

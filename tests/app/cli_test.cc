@@ -1,4 +1,6 @@
 // The real program from outside: exit codes, messages, where text goes, what is kept.
+#include <algorithm>
+
 #include "harness/record.h"
 #include "harness/stages.h"
 #include "tests/app/program.h"
@@ -159,6 +161,19 @@ TEST_CASE("the candidate that `show` prints compiles and runs, and is wrong as l
   INFO(eval.out + eval.err);
   CHECK(eval.exit_code == 1);
   CHECK_THAT(eval.out, Catch::Contains("wrong_result"));
+}
+
+TEST_CASE("without a GPU, asking for one is answered in one sentence") {
+  if (device_source("cuda", nullptr).ok()) return;  // tests/cuda is for machines that have one
+  const TemporaryFolder folder;
+  const std::string good = std::string(STEPBENCH_TEST_FOLDER) + "/../reference_kernels/adamw/naive.cu";
+  const ChildResult result = run_program(folder, {"eval", good, "--device", "cuda"});
+  INFO(result.out + result.err);
+  CHECK(result.exit_code == 3);
+  CHECK(result.out.empty());
+  CHECK_THAT(result.err, Catch::Contains("cuda: ") && Catch::Contains("NVIDIA driver"));
+  CHECK(std::count(result.err.begin(), result.err.end(), '\n') == 1);
+  CHECK(run_program(folder, {"eval", good, "--device", "auto", "--quiet"}).exit_code == 0);
 }
 
 TEST_CASE("doctor") {

@@ -174,6 +174,9 @@ const Row kRows[] = {
     // ---- instructions
     {"trap", kernel("trap;"), ""},
     {"breakpoint", kernel("brkpt;"), ""},
+    {"number of the launch", kernel("ret;\nmov.u64 %rd1, %gridid;"),
+     "reads %gridid, which tells one launch from another", "ptx line 8"},
+    {"number of the block", kernel("mov.u32 %r1, %ctaid.x;"), ""},
     {"the first of several counts", kernel("call malloc;\nst.global.u32 [n], 1;", kCounter + ".extern .func malloc();"),
      "allocates", "ptx line 7"},
     {"the first of several counts, the other way",

@@ -1,0 +1,428 @@
+// Scenarios on a GPU, each in a process of its own: single kernels of hand-written PTX, and whole evaluations without
+// the pass on the VM that otherwise comes first.
+#include "tests/cuda/scenario.h"
+
+#include <fmt/format.h>
+#include <unistd.h>
+
+#include <chrono>
+#include <cstdio>
+#include <cstdlib>
+#include <cstring>
+#include <limits>
+#include <map>
+#include <memory>
+
+#include "harness/stages.h"
+
+namespace stepbench::gpu_test {
+namespace {
+
+using Clock = std::chrono::steady_clock;
+
+// poke: stores a word at an address. peek: loads from `from`, stores at `to`. spin: never ends.
+constexpr const char* kPtx = R"(.version 7.0
+.target sm_70
+.address_size 64
+.extern .shared .align 16 .b8 dynamic[];
+.visible .entry poke(.param .u64 to, .param .u32 value)
+{
+.reg .b32 %r<4>; .reg .b64 %d<4>;
+ld.param.u64 %d1, [to];
+ld.param.u32 %r1, [value];
+st.global.u32 [%d1], %r1;
+ret;
+}
+.visible .entry peek(.param .u64 from, .param .u64 to)
+{
+.reg .b32 %r<4>; .reg .b64 %d<4>;
+ld.param.u64 %d1, [from];
+ld.param.u64 %d2, [to];
+ld.global.u32 %r1, [%d1];
+st.global.u32 [%d2], %r1;
+ret;
+}
+.visible .entry spin(.param .u64 word)
+{
+.reg .pred %p<2>; .reg .b32 %r<4>; .reg .b64 %d<4>;
+ld.param.u64 %d1, [word];
+AGAIN:
+ld.volatile.global.u32 %r1, [%d1];
+setp.ne.s32 %p1, %r1, 12345;
+@%p1 bra AGAIN;
+ret;
+}
+.visible .entry stop()
+{
+trap;
+}
+.visible .entry shared_words(.param .u64 to, .param .u32 offset)
+{
+.reg .b32 %r<8>; .reg .b64 %d<4>;
+ld.param.u64 %d1, [to];
+ld.param.u32 %r1, [offset];
+mov.u32 %r2, dynamic;
+add.s32 %r3, %r2, %r1;
+mov.u32 %r4, 77;
+st.shared.u32 [%r3], %r4;
+ld.shared.u32 %r5, [%r3];
+st.global.u32 [%d1], %r5;
+ret;
+}
+)";
+
+void say(const std::string& key, const std::string& value) { fmt::print("{} {}\n", key, value); }
+
+[[noreturn]] void leave(int code) {
+  std::fflush(stdout);
+  ::_exit(code);
+}
+
+/// For what must not fail in a scenario.
+void need(const Result<void>& result) {
+  if (result.ok()) return;
+  say("error", to_text(result.error()));
+  leave(1);
+}
+template <class T>
+T need(Result<T> result) {
+  if (!result.ok()) {
+    say("error", to_text(result.error()));
+    leave(1);
+  }
+  return std::move(result).value();
+}
+
+std::string kind_text(FaultKind kind) {
+  switch (kind) {
+    case FaultKind::kOutOfBounds: return "out_of_bounds";
+    case FaultKind::kReadOnlyWrite: return "read_only_write";
+    case FaultKind::kMisaligned: return "misaligned";
+    case FaultKind::kUninitializedRead: return "uninitialized_read";
+    case FaultKind::kRace: return "race";
+    case FaultKind::kBarrierDivergence: return "barrier_divergence";
+    case FaultKind::kBudget: return "budget";
+    case FaultKind::kDeadlock: return "deadlock";
+    case FaultKind::kTrap: return "trap";
+    case FaultKind::kInvalidLaunch: return "invalid_launch";
+    case FaultKind::kUnsupported: return "unsupported";
+  }
+  return "?";
+}
+
+/// A device with the module above and three buffers: `a` and `c` may be written, `b` may not.
+struct Bench {
+  DeviceSource source = need(device_source("cuda", nullptr));
+  std::unique_ptr<Device> device = need(source.open());
+  ModuleId module = load();
+  BufferId a = need(device->allocate({1000 * 4, 0, false, "a[0]"}));
+  BufferId b = need(device->allocate({1000 * 4, 0, true, "b[0]"}));
+  BufferId c = need(device->allocate({8, 0, false, "c[0]"}));
+
+  ModuleId load() {
+    CompiledModule compiled;
+    compiled.ptx = kPtx;
+    Judged<ModuleId> loaded = need(device->load(compiled));
+    if (!loaded.ok()) {
+      say("error", loaded.failure->message + loaded.failure->detail);
+      leave(1);
+    }
+    return *loaded.value;
+  }
+
+  /// One launch of one thread and what follows it. `words`: parameters of 8 bytes, but the last of 4 if `last_is_word`.
+  void run(const std::string& entry, const std::vector<uint64_t>& words, bool last_is_word,
+           const std::function<void(LaunchSpec&)>& adjust = nullptr) {
+    std::vector<std::byte> parameters;
+    for (size_t i = 0; i < words.size(); ++i) {
+      const size_t bytes = last_is_word && i + 1 == words.size() ? 4 : 8;
+      parameters.resize(parameters.size() + bytes);
+      std::memcpy(parameters.data() + parameters.size() - bytes, &words[i], bytes);
+    }
+    LaunchSpec spec;
+    spec.module = module;
+    spec.entry = entry;
+    spec.parameters = parameters;
+    if (adjust) adjust(spec);
+    const Clock::time_point start = Clock::now();
+    const LaunchReport report = need(device->launch(spec));
+    say("ms", fmt::format("{:.1f}", std::chrono::duration<double, std::milli>(Clock::now() - start).count()));
+    std::optional<Fault> fault = report.fault;
+    say("found", fault ? "launch" : "");
+    if (!fault) {
+      fault = need(device->end_of_step());
+      if (fault) say("found", "end_of_step");
+    }
+    say("kind", fault ? kind_text(fault->kind) : "none");
+    if (fault) {
+      say("message", fault->message);
+      say("buffer", fault->buffer);
+      say("offset", std::to_string(fault->byte_offset));
+    }
+    uint32_t value = 0;
+    const Result<void> read = device->read(c, 0, std::as_writable_bytes(std::span(&value, 1)));
+    say("after", read.ok() ? fmt::format("c holds {}", value) : to_text(read.error()));
+  }
+};
+
+void poke_at(uint64_t (*where)(Bench&)) {
+  Bench bench;
+  bench.run("poke", {where(bench), 42}, true);
+}
+
+void peek_at(uint64_t (*where)(Bench&)) {
+  Bench bench;
+  bench.run("peek", {where(bench), bench.device->address(bench.c)}, false);
+}
+
+/// Buffers of many sizes, offsets and kinds: what is written is read back, what is poisoned is NaN, and kernels see it.
+void round_trip() {
+  Bench bench;
+  Device& device = *bench.device;
+  int checked = 0;
+  for (const uint64_t bytes : {0ull, 1ull, 2ull, 4ull, 20ull, 4096ull, 1048579ull, 3ull << 20, (4ull << 20) + 4}) {
+    for (const uint32_t offset : {0u, 1u, 2u, 4u, 12u}) {
+      for (const bool read_only : {false, true}) {
+        const std::string name = fmt::format("{} bytes, offset {}, read only {}", bytes, offset, read_only);
+        const BufferId buffer = need(device.allocate({bytes, offset, read_only, name}));
+        if (device.address(buffer) % 256 != offset % 256) say("error", "address of " + name);
+        need(device.poison(buffer, bytes + offset));
+        std::vector<std::byte> out(bytes);
+        need(device.read(buffer, 0, out));
+        for (uint64_t i = 0; offset % 4 == 0 && i + 4 <= bytes; i += 4) {
+          float value = 0;
+          std::memcpy(&value, &out[i], 4);
+          if (value == value) {
+            say("error", "poison is not NaN in " + name);
+            break;
+          }
+        }
+        std::vector<std::byte> in(bytes);
+        for (uint64_t i = 0; i < bytes; ++i) in[i] = static_cast<std::byte>(i * 131 + offset);
+        need(device.write(buffer, 0, in));
+        need(device.read(buffer, 0, out));
+        if (in != out) say("error", "round trip of " + name);
+        if (bytes >= 20) {
+          const std::byte part[] = {std::byte{1}, std::byte{2}, std::byte{3}};
+          need(device.write(buffer, bytes - 3, part));
+          std::byte back[5];
+          need(device.read(buffer, bytes - 5, back));
+          if (back[2] != part[0] || back[4] != part[2] || back[0] != in[bytes - 5]) say("error", "part of " + name);
+        }
+        if (need(device.end_of_step())) say("error", "damage without a kernel after " + name);
+        if (checked % 3 == 0) device.release(buffer);
+        ++checked;
+      }
+    }
+  }
+  say("checked", std::to_string(checked));
+  bench.run("poke", {device.address(bench.c), 99}, true);
+}
+
+/// Thousands of buffers: most share mappings. Reports what they cost, and whether damage between two of them is found.
+void many_buffers() {
+  Bench bench;
+  Device& device = *bench.device;
+  for (const int count : {600, 5000}) {
+    const Clock::time_point start = Clock::now();
+    std::vector<BufferId> buffers;
+    for (int i = 0; i < count; ++i)
+      buffers.push_back(need(device.allocate({400, 0, i % 4 == 0, fmt::format("many[{}]", i)})));
+    const Clock::time_point allocated = Clock::now();
+    const std::vector<float> values(100, 1.5f);
+    for (const BufferId buffer : buffers) need(device.write(buffer, 0, std::as_bytes(std::span(values))));
+    const Clock::time_point written = Clock::now();
+    constexpr int kChecks = 20;
+    need(device.end_of_step());
+    const Clock::time_point first = Clock::now();
+    for (int i = 0; i < kChecks; ++i)
+      if (need(device.end_of_step())) say("error", "damage where there is none");
+    const Clock::time_point checked = Clock::now();
+    const auto us = [](Clock::duration time, int times) {
+      return fmt::format("{:.1f}", std::chrono::duration<double, std::micro>(time).count() / times);
+    };
+    say(fmt::format("us_per_allocation_{}", count), us(allocated - start, count));
+    say(fmt::format("us_per_write_{}", count), us(written - allocated, count));
+    say(fmt::format("us_per_guard_check_{}", count), us(checked - first, kChecks));
+    std::vector<float> back(100);
+    for (const BufferId buffer : buffers) {
+      need(device.read(buffer, 0, std::as_writable_bytes(std::span(back))));
+      if (back != values) say("error", "round trip among many");
+    }
+    const Clock::time_point releasing = Clock::now();
+    if (count == 5000) {
+      const BufferId last = buffers[4998];  // shares its mapping, and may be written
+      bench.run("poke", {device.address(last) + 404, 7}, true);
+    }
+    for (const BufferId buffer : buffers) device.release(buffer);
+    say(fmt::format("us_per_release_{}", count), us(Clock::now() - releasing, count));
+  }
+}
+
+void bad_ptx() {
+  const DeviceSource source = need(device_source("cuda", nullptr));
+  const std::unique_ptr<Device> device = need(source.open());
+  CompiledModule compiled;
+  compiled.ptx =
+      ".version 7.0\n.target sm_70\n.address_size 64\n.visible .entry k()\n{\n.reg .b32 %r<2>;\nadd.s32 %r1, %r1, "
+      "%r7;\nret;\n}\n";
+  const Judged<ModuleId> loaded = need(device->load(compiled));
+  say("kind", loaded.ok() ? "loaded" : std::string(to_text(loaded.failure->verdict)));
+  if (!loaded.ok()) say("message", loaded.failure->message);
+}
+
+const std::map<std::string, std::function<void()>>& scenarios() {
+  static const std::map<std::string, std::function<void()>> table = {
+      {"round_trip", round_trip},
+      {"many_buffers", many_buffers},
+      {"bad_ptx", bad_ptx},
+      {"write_inside", [] { poke_at([](Bench& x) { return x.device->address(x.a) + 3996; }); }},
+      {"write_just_past_end", [] { poke_at([](Bench& x) { return x.device->address(x.a) + 4000; }); }},
+      {"write_4_kib_past_end", [] { poke_at([](Bench& x) { return x.device->address(x.a) + 4000 + 4096; }); }},
+      {"read_4_kib_past_end", [] { peek_at([](Bench& x) { return x.device->address(x.a) + 4000 + 4096; }); }},
+      {"write_just_before", [] { poke_at([](Bench& x) { return x.device->address(x.a) - 4; }); }},
+      {"write_1_mib_before", [] { poke_at([](Bench& x) { return x.device->address(x.a) - (1 << 20); }); }},
+      {"write_3_mib_before", [] { poke_at([](Bench& x) { return x.device->address(x.a) - (3 << 20); }); }},
+      {"write_far_away", [] { poke_at([](Bench& x) { return x.device->address(x.a) + (uint64_t{1} << 36); }); }},
+      {"write_null", [] { poke_at([](Bench&) { return uint64_t{0}; }); }},
+      {"write_read_only", [] { poke_at([](Bench& x) { return x.device->address(x.b); }); }},
+      {"read_read_only", [] { peek_at([](Bench& x) { return x.device->address(x.b); }); }},
+      {"misaligned", [] { poke_at([](Bench& x) { return x.device->address(x.a) + 2; }); }},
+      {"trap", [] { Bench().run("stop", {}, false); }},
+      {"hang",
+       [] {
+         Bench bench;
+         bench.device->set_budget(20'000'000);  // 2 s
+         need(bench.device->write(bench.c, 0, std::vector<std::byte>(8)));
+         bench.run("spin", {bench.device->address(bench.c)}, false);
+         say("allocate", to_text(bench.device->allocate({4, 0, false, "late"}).error()));
+         say("open", to_text(bench.source.open().error()));
+       }},
+      {"shared_200_kib",
+       [] {
+         Bench bench;
+         bench.run("shared_words", {bench.device->address(bench.c), (200 << 10) - 4}, true,
+                   [](LaunchSpec& spec) { spec.shared_bytes = 200 << 10; });
+       }},
+      {"shared_past_end",
+       [] {
+         Bench bench;
+         bench.run("shared_words", {bench.device->address(bench.c), 230 << 10}, true,
+                   [](LaunchSpec& spec) { spec.shared_bytes = 1024; });
+       }},
+      {"shared_too_much",
+       [] {
+         Bench bench;
+         bench.run("shared_words", {bench.device->address(bench.c), 0}, true,
+                   [](LaunchSpec& spec) { spec.shared_bytes = 228 << 10; });
+       }},
+      {"cluster_2",
+       [] {
+         Bench bench;
+         bench.run("poke", {bench.device->address(bench.c), 5}, true, [](LaunchSpec& spec) {
+           spec.grid = {4, 1, 1};
+           spec.cluster = {2, 1, 1};
+         });
+       }},
+      {"cluster_16",
+       [] {
+         Bench bench;
+         bench.run("poke", {bench.device->address(bench.c), 5}, true, [](LaunchSpec& spec) {
+           spec.grid = {32, 1, 1};
+           spec.cluster = {16, 1, 1};
+         });
+       }},
+      {"cluster_64",
+       [] {
+         Bench bench;
+         bench.run("poke", {bench.device->address(bench.c), 5}, true, [](LaunchSpec& spec) {
+           spec.grid = {64, 1, 1};
+           spec.cluster = {64, 1, 1};
+         });
+       }},
+      {"too_many_threads",
+       [] {
+         Bench bench;
+         bench.run("poke", {bench.device->address(bench.c), 5}, true, [](LaunchSpec& spec) {
+           spec.block = {1025, 1, 1};
+         });
+       }},
+  };
+  return table;
+}
+
+/// `eval FILE TASK SUITE DEVICE`: an evaluation in this process, on a GPU without the VM's pass before it.
+void evaluate_one(const std::vector<std::string>& arguments) {
+  const Result<Judged<Candidate>> candidate = load_candidate(arguments.at(1), arguments.at(2));
+  if (!candidate.ok()) {
+    say("error", to_text(candidate.error()));
+    return;
+  }
+  if (!candidate.value().ok()) {
+    say("verdict", std::string(to_text(candidate.value().failure->verdict)));
+    return;
+  }
+  EvalOptions options;
+  options.device = arguments.at(4);
+  options.suite = arguments.at(3);
+  options.salt = 1;
+  options.vm_first = false;
+  const EvalRecord record =
+      need(evaluate(*candidate.value().value, need(load_task(arguments.at(2))), options, nullptr));
+  say("verdict", std::string(to_text(record.verdict)));
+  say("device", record.environment.device + ", " + record.environment.device_detail);
+  say("wall_ms", fmt::format("{:.0f}", record.wall_ms));
+  for (const auto& [stage, ms] : record.stage_ms) say("ms_" + stage, fmt::format("{:.0f}", ms));
+  double worst = 0;
+  for (const CaseReport& report : record.cases) worst = std::max(worst, report.worst_error_ratio);
+  say("worst", fmt::format("{:.4f}", worst));
+  if (!record.failure) return;
+  say("check", record.failure->check + " " + record.failure->case_name);
+  say("message", record.failure->message);
+}
+
+}  // namespace
+
+std::string Outcome::get(const std::string& key) const {
+  std::string value;
+  size_t at = 0;
+  while (at < child.out.size()) {  // the last line of a key counts
+    const size_t end = std::min(child.out.find('\n', at), child.out.size());
+    const std::string line = child.out.substr(at, end - at);
+    if (line.rfind(key + " ", 0) == 0) value = line.substr(key.size() + 1);
+    at = end + 1;
+  }
+  return value;
+}
+
+Outcome run_in_child(const std::vector<std::string>& arguments, double wall_limit_s) {
+  ChildSpec spec;
+  spec.argv = {"/proc/self/exe", "__gpu"};
+  spec.argv.insert(spec.argv.end(), arguments.begin(), arguments.end());
+  spec.wall_limit_s = wall_limit_s;
+  for (const char* name : {"HOME", "PATH", "LD_LIBRARY_PATH", "CUDA_HOME", "STEPBENCH_ROOT", "STEPBENCH_NVRTC",
+                           "XDG_CACHE_HOME", "CUDA_VISIBLE_DEVICES"})
+    if (const char* value = std::getenv(name)) spec.environment.push_back(std::string(name) + "=" + value);
+  Result<ChildResult> result = run_child(spec);
+  Outcome outcome;
+  if (result.ok())
+    outcome.child = std::move(result.value());
+  else
+    outcome.child.out = "error " + to_text(result.error()) + "\n";
+  return outcome;
+}
+
+void scenario_main(const std::vector<std::string>& arguments) {
+  become_child();
+  const std::string name = arguments.empty() ? "" : arguments[0];
+  if (name == "eval" && arguments.size() == 5) {
+    evaluate_one(arguments);
+    leave(0);
+  }
+  const auto found = scenarios().find(name);
+  if (found == scenarios().end()) leave(2);
+  found->second();
+  leave(0);
+}
+
+}  // namespace stepbench::gpu_test

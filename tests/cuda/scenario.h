@@ -1,0 +1,23 @@
+// What the GPU tests run in child processes: a fault ends a process's use of the GPU.
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "harness/child_process.h"
+
+namespace stepbench::gpu_test {
+
+/// One line per fact, "key value"; what the child did.
+struct Outcome {
+  ChildResult child;
+  std::string get(const std::string& key) const;  ///< empty when not said
+};
+
+/// Starts this program again as `__gpu <arguments>`.
+Outcome run_in_child(const std::vector<std::string>& arguments, double wall_limit_s);
+
+/// The child's side: runs one scenario, prints its facts and leaves without the driver's cleaning up.
+[[noreturn]] void scenario_main(const std::vector<std::string>& arguments);
+
+}  // namespace stepbench::gpu_test
