@@ -27,11 +27,11 @@ struct CheckContext {
   OpenDevice open;
   uint64_t salt = 0;
   int threads = 1;
-  std::string only_case;  ///< run this case only; empty = all
-  ProgressFn progress;    ///< may be empty
-  bool one_at_a_time = false;      ///< one case after the other, each with all threads: the devices are one GPU
-  int64_t max_case_elements = 0;   ///< edges and families: leave out cases of more elements; 0 = none
-  int64_t max_cases = 0;           ///< edges and families: only the first so many of what is left; 0 = all
+  std::string only_case;          ///< run this case only; empty = all
+  ProgressFn progress;            ///< may be empty
+  bool one_at_a_time = false;     ///< one case after the other, each with all threads: the devices are one GPU
+  int64_t max_case_elements = 0;  ///< edges and families: leave out cases of more elements; 0 = none
+  int64_t max_cases = 0;          ///< edges and families: only the first so many of what is left; 0 = all
 };
 
 // --------------------------------------------------------------------------------------------- scenario

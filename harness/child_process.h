@@ -13,25 +13,26 @@
 namespace stepbench {
 
 struct ChildSpec {
-  std::vector<std::string> argv;            ///< argv[0] is the program's path
-  std::string input;                        ///< whole text for the child's standard input
-  double wall_limit_s = 60;                 ///< then SIGKILL to the child's whole process group
-  double cpu_limit_s = 0;                   ///< RLIMIT_CPU; 0 = none
-  uint64_t memory_limit_bytes = 0;          ///< RLIMIT_AS; 0 = none
+  std::vector<std::string> argv;    ///< argv[0] is the program's path
+  std::string input;                ///< whole text for the child's standard input
+  double wall_limit_s = 60;         ///< then SIGKILL to the child's whole process group
+  double cpu_limit_s = 0;           ///< RLIMIT_CPU; 0 = none
+  uint64_t memory_limit_bytes = 0;  ///< RLIMIT_AS; 0 = none
   uint64_t answer_limit_bytes = 64ull << 20;
   uint64_t text_limit_bytes = 64ull << 10;  ///< stdout and stderr each; the rest is read and dropped
   std::vector<std::string> environment;     ///< "NAME=value"; nothing else is passed on
-  std::function<void(std::string_view line)> on_answer_line;   ///< called as whole lines of the answer arrive; may be empty
+  std::function<void(std::string_view line)>
+      on_answer_line;  ///< called as whole lines of the answer arrive; may be empty
 };
 
 enum class ChildEnding : uint8_t { kExited, kSignalled, kWallLimit, kCpuLimit, kAnswerLimit };
 
 struct ChildResult {
   ChildEnding ending = ChildEnding::kExited;
-  int exit_code = 0;                        ///< kExited
-  int signal = 0;                           ///< kSignalled
-  std::string answer;                       ///< what the child wrote to file descriptor 3, the private channel
-  std::string out, err;                     ///< captured text, cut at the limit with a mark
+  int exit_code = 0;     ///< kExited
+  int signal = 0;        ///< kSignalled
+  std::string answer;    ///< what the child wrote to file descriptor 3, the private channel
+  std::string out, err;  ///< captured text, cut at the limit with a mark
   double wall_ms = 0;
 };
 

@@ -21,27 +21,31 @@
 namespace stepbench {
 
 struct DeviceInfo {
-  std::string name;                 ///< "vm" or the GPU's name
+  std::string name;  ///< "vm" or the GPU's name
   std::string detail;
-  bool has_clock = false;           ///< the VM has none and never reports a time
-  int32_t sms = 132;                ///< `sms` in plan expressions
+  bool has_clock = false;  ///< the VM has none and never reports a time
+  int32_t sms = 132;       ///< `sms` in plan expressions
   int32_t max_threads_per_block = 1024;
-  int32_t max_shared_bytes = 232448;          ///< 227 KiB, dynamic + static, Hopper
+  int32_t max_shared_bytes = 232448;  ///< 227 KiB, dynamic + static, Hopper
   int32_t max_static_shared_bytes = 49152;
-  int32_t max_parameter_bytes = 32764;        ///< PTX ISA 8.1+, sm_70+
+  int32_t max_parameter_bytes = 32764;  ///< PTX ISA 8.1+, sm_70+
   std::array<int64_t, 3> max_grid{2147483647, 65535, 65535};
   std::array<int64_t, 3> max_block{1024, 1024, 64};
-  std::string arch = "sm_90a";      ///< what to compile for
+  std::string arch = "sm_90a";  ///< what to compile for
 };
 
-struct ModuleId { uint32_t value = 0; };
-struct BufferId { uint32_t value = 0; };
+struct ModuleId {
+  uint32_t value = 0;
+};
+struct BufferId {
+  uint32_t value = 0;
+};
 
 struct AllocationSpec {
-  uint64_t bytes = 0;               ///< may be 0: a valid, unique address that nothing may be read from
-  uint32_t offset_bytes = 0;        ///< address = 256-byte aligned base + this
-  bool read_only = false;           ///< a store by a kernel is a fault
-  std::string label;                ///< "param[3]", "scratch.partial": used in fault messages
+  uint64_t bytes = 0;         ///< may be 0: a valid, unique address that nothing may be read from
+  uint32_t offset_bytes = 0;  ///< address = 256-byte aligned base + this
+  bool read_only = false;     ///< a store by a kernel is a fault
+  std::string label;          ///< "param[3]", "scratch.partial": used in fault messages
 };
 
 enum class ScalarKind : uint8_t { kInteger, kFloat, kBytes };
@@ -50,7 +54,7 @@ enum class ScalarKind : uint8_t { kInteger, kFloat, kBytes };
 struct KernelParameter {
   ScalarKind kind = ScalarKind::kInteger;
   uint32_t offset_bytes = 0;
-  uint32_t bytes = 0;               ///< 1, 2, 4, 8, or the size of a by-value struct
+  uint32_t bytes = 0;  ///< 1, 2, 4, 8, or the size of a by-value struct
   uint32_t align_bytes = 0;
 };
 
@@ -58,8 +62,8 @@ struct KernelInfo {
   std::string entry;
   std::vector<KernelParameter> parameters;
   uint32_t parameter_bytes = 0;
-  int32_t max_threads = 1024;       ///< from .maxntid / .reqntid, else the device's limit
-  bool exact_threads = false;       ///< .reqntid
+  int32_t max_threads = 1024;  ///< from .maxntid / .reqntid, else the device's limit
+  bool exact_threads = false;  ///< .reqntid
   uint32_t static_shared_bytes = 0;
 };
 
@@ -69,33 +73,41 @@ struct LaunchSpec {
   std::array<int64_t, 3> grid{1, 1, 1};
   std::array<int64_t, 3> block{1, 1, 1};
   std::array<int64_t, 3> cluster{1, 1, 1};
-  uint32_t shared_bytes = 0;        ///< dynamic
+  uint32_t shared_bytes = 0;  ///< dynamic
   std::span<const std::byte> parameters;
 };
 
 enum class FaultKind : uint8_t {
-  kOutOfBounds, kReadOnlyWrite, kMisaligned, kUninitializedRead, kRace, kBarrierDivergence,
-  kBudget,        ///< instruction budget used up: endless loop
-  kDeadlock, kTrap, kInvalidLaunch, kUnsupported,
+  kOutOfBounds,
+  kReadOnlyWrite,
+  kMisaligned,
+  kUninitializedRead,
+  kRace,
+  kBarrierDivergence,
+  kBudget,  ///< instruction budget used up: endless loop
+  kDeadlock,
+  kTrap,
+  kInvalidLaunch,
+  kUnsupported,
 };
 
 /// A defect the device saw while running a candidate. Data, not an error.
 struct Fault {
   FaultKind kind = FaultKind::kTrap;
-  std::string message;              ///< one sentence with address, size, buffer
+  std::string message;  ///< one sentence with address, size, buffer
   std::string kernel;
-  int32_t ptx_line = 0;             ///< 1-based; 0 unknown
-  int32_t source_line = 0;          ///< 1-based line of the author's file by .loc; 0 unknown
+  int32_t ptx_line = 0;     ///< 1-based; 0 unknown
+  int32_t source_line = 0;  ///< 1-based line of the author's file by .loc; 0 unknown
   std::array<uint32_t, 3> block{}, thread{};
-  std::string buffer;               ///< label of the nearest allocation; empty when none
-  int64_t byte_offset = 0;          ///< from that allocation's start
+  std::string buffer;       ///< label of the nearest allocation; empty when none
+  int64_t byte_offset = 0;  ///< from that allocation's start
   uint32_t access_bytes = 0;
-  bool thread_known = true;         ///< `block` and `thread` say something; a GPU does not tell
+  bool thread_known = true;  ///< `block` and `thread` say something; a GPU does not tell
 };
 
 struct LaunchReport {
   std::optional<Fault> fault;
-  Counters counters;                ///< of this launch
+  Counters counters;  ///< of this launch
 };
 
 class Device {
@@ -140,7 +152,7 @@ class Device {
 struct DeviceSource {
   DeviceInfo info;
   std::function<Result<std::unique_ptr<Device>>()> open;
-  bool one_at_a_time = false;       ///< devices of this source must not be used by several threads at once
+  bool one_at_a_time = false;  ///< devices of this source must not be used by several threads at once
 };
 /// By name: "vm", "vm:check" (looks for races too) or "cuda" (the first GPU). `on_wait` (may be empty) is called once
 /// when another process holds the lock. kUsage for an unknown name, kUnavailable when it is not on this machine.

@@ -18,11 +18,11 @@ namespace stepbench {
 /// What the harness says of a candidate. Closed list, persistent: never reorder or rename.
 enum class Verdict : uint8_t {
   kPassed,
-  kBadCandidate,        ///< plan or limits
+  kBadCandidate,  ///< plan or limits
   kCompileError,
-  kRefused,             ///< admission: hidden state, forbidden import
-  kLaunchError,         ///< launch refused, trap, misaligned access
-  kOutOfBounds,         ///< access outside what the plan grants, writes to inputs included
+  kRefused,      ///< admission: hidden state, forbidden import
+  kLaunchError,  ///< launch refused, trap, misaligned access
+  kOutOfBounds,  ///< access outside what the plan grants, writes to inputs included
   kUninitializedRead,
   kRace,
   kBarrierDivergence,
@@ -32,27 +32,27 @@ enum class Verdict : uint8_t {
   kDivergedTraining,
   kTimeout,
   kImpossibleTime,
-  kUnsupported,         ///< the VM does not implement something the candidate uses; not evidence
-  kHarnessError,        ///< ours or the machine's fault; never charged to the candidate, never scored
+  kUnsupported,   ///< the VM does not implement something the candidate uses; not evidence
+  kHarnessError,  ///< ours or the machine's fault; never charged to the candidate, never scored
 };
 inline constexpr int kVerdictCount = 17;
 
 /// Where and how a candidate failed. Everything a person needs to find it again.
 struct Failure {
   Verdict verdict = Verdict::kHarnessError;
-  std::string message;      ///< one sentence
-  std::string place;        ///< file:line of the author's source, or JSON pointer into the plan
-  std::string check;        ///< "plan", "compile", "admission", "edges", "families", "determinism", "drift"
-  std::string case_name;    ///< CaseSpec::name; empty before any case ran
-  uint64_t seed = 0;        ///< seed of the case's data (already salted)
-  int64_t step = -1;        ///< optimizer step `t`; -1 when no step ran
-  std::string buffer;       ///< buffer name; empty when not about one
-  int64_t tensor = -1;      ///< index in the list; -1 when not about one
-  int64_t element = -1;     ///< index in the tensor; -1 when not about one
-  double expected = 0;      ///< oracle's value (valid when element >= 0)
-  double got = 0;           ///< candidate's value (valid when element >= 0)
-  double error_ratio = 0;   ///< |got - expected| in units of the limit; > 1 fails; may be inf or NaN
-  std::string detail;       ///< more lines: compiler log, fault report; may be empty
+  std::string message;     ///< one sentence
+  std::string place;       ///< file:line of the author's source, or JSON pointer into the plan
+  std::string check;       ///< "plan", "compile", "admission", "edges", "families", "determinism", "drift"
+  std::string case_name;   ///< CaseSpec::name; empty before any case ran
+  uint64_t seed = 0;       ///< seed of the case's data (already salted)
+  int64_t step = -1;       ///< optimizer step `t`; -1 when no step ran
+  std::string buffer;      ///< buffer name; empty when not about one
+  int64_t tensor = -1;     ///< index in the list; -1 when not about one
+  int64_t element = -1;    ///< index in the tensor; -1 when not about one
+  double expected = 0;     ///< oracle's value (valid when element >= 0)
+  double got = 0;          ///< candidate's value (valid when element >= 0)
+  double error_ratio = 0;  ///< |got - expected| in units of the limit; > 1 fails; may be inf or NaN
+  std::string detail;      ///< more lines: compiler log, fault report; may be empty
 };
 
 /// What a stage that judges a candidate returns: its product, or the reason the candidate stops here.
@@ -81,32 +81,32 @@ enum class HyperType : uint8_t { kF32, kI32 };
 struct Tolerance {
   double step_scale_ratio = 0;
   double step_ulp = 0;
-  double drift_ratio = 0;     ///< RMS(got - oracle) / RMS(oracle's total movement) at a checkpoint
+  double drift_ratio = 0;  ///< RMS(got - oracle) / RMS(oracle's total movement) at a checkpoint
 };
 
 struct BufferSpec {
   std::string name;
   DType dtype = DType::kF32;
   Role role = Role::kInOut;
-  std::string shape = "n";    ///< elements per tensor: "n", "rows", "cols" or "1"
-  std::string initial;        ///< value family of a valid state: "parameter", "gradient", "moment", "second_moment"
-  Tolerance tolerance;        ///< unused for Role::kIn
+  std::string shape = "n";  ///< elements per tensor: "n", "rows", "cols" or "1"
+  std::string initial;      ///< value family of a valid state: "parameter", "gradient", "moment", "second_moment"
+  Tolerance tolerance;      ///< unused for Role::kIn
 };
 
 /// One field of the device-resident Hyper struct, in declaration order (4 bytes each).
 struct HyperField {
   std::string name;
   HyperType type = HyperType::kF32;
-  std::string meaning;        ///< one line for README and `stepbench show`
+  std::string meaning;  ///< one line for README and `stepbench show`
   double default_value = 0;
-  double min = 0, max = 0;    ///< range of draws (inclusive)
+  double min = 0, max = 0;  ///< range of draws (inclusive)
   /// "log", "log_to_one" (1 - value is log-uniform), "linear", "choice" (of `choices`), "step", "first_step",
   /// "found_inf", "derived"
   std::string draw;
   std::vector<double> choices;
-  std::string derived;        ///< formula in the other fields, double precision; only for draw == "derived"
-  bool scheduled = false;     ///< changes every step (learning-rate schedule); baked-in values must fail
-  std::string condition;      ///< formula in the other drawn fields; where it is 0 the draw is 0; empty = always drawn
+  std::string derived;     ///< formula in the other fields, double precision; only for draw == "derived"
+  bool scheduled = false;  ///< changes every step (learning-rate schedule); baked-in values must fail
+  std::string condition;   ///< formula in the other drawn fields; where it is 0 the draw is 0; empty = always drawn
 };
 
 /// Sizes of one tensor: n elements; rows = first dimension, cols = product of the rest (1-D: cols = 1).
@@ -117,31 +117,31 @@ struct TensorShape {
 
 /// Sizes + hyperparameters + step range + input family.
 struct CaseSpec {
-  std::string name;                        ///< unique in its check: "gpt2_124m_div32/tiny/t1000"
-  std::string list;                        ///< name of the tensor list
+  std::string name;  ///< unique in its check: "gpt2_124m_div32/tiny/t1000"
+  std::string list;  ///< name of the tensor list
   std::vector<TensorShape> tensors;
-  std::string family;                      ///< input family of gradients and states
-  int64_t first_step = 1;                  ///< t of the first step run
-  int32_t steps = 1;                       ///< consecutive steps to run
-  std::vector<int32_t> offset_elements;    ///< per buffer: pointer offset from 256-byte alignment; empty = 0
-  bool with_found_inf = false;             ///< some steps carry inf/NaN gradients and found_inf = 1
+  std::string family;                    ///< input family of gradients and states
+  int64_t first_step = 1;                ///< t of the first step run
+  int32_t steps = 1;                     ///< consecutive steps to run
+  std::vector<int32_t> offset_elements;  ///< per buffer: pointer offset from 256-byte alignment; empty = 0
+  bool with_found_inf = false;           ///< some steps carry inf/NaN gradients and found_inf = 1
 };
 
 /// A named group of cases: every list x family x first step.
 struct CaseGroup {
-  std::vector<std::string> lists;          ///< names in tasks/shapes.json, optionally "name/divisor", or literal sizes "[7,0]"
+  std::vector<std::string> lists;  ///< names in tasks/shapes.json, optionally "name/divisor", or literal sizes "[7,0]"
   std::vector<std::string> families;
-  std::vector<int64_t> first_steps;        ///< cycled over the cases, not multiplied
+  std::vector<int64_t> first_steps;  ///< cycled over the cases, not multiplied
   int32_t steps = 2;
   std::vector<std::vector<int32_t>> offsets;  ///< pointer offsets per buffer, multiplied; empty = aligned only
-  bool with_found_inf = false;             ///< CaseSpec::with_found_inf of every case
+  bool with_found_inf = false;                ///< CaseSpec::with_found_inf of every case
 };
 
 struct DriftSpec {
   std::string list;
   std::vector<std::string> families;
   int64_t steps = 1000;
-  int32_t hidden_checkpoints = 8;          ///< drawn per run, plus the last step
+  int32_t hidden_checkpoints = 8;  ///< drawn per run, plus the last step
 };
 
 struct Suite {
@@ -152,17 +152,17 @@ struct Suite {
 };
 
 struct TaskSpec {
-  std::string id;                          ///< folder name
+  std::string id;  ///< folder name
   int32_t version = 1;
   std::string title;
-  std::string family;                      ///< "elementwise", "storage", "norm", "matrix"
-  std::string folder;                      ///< absolute path
+  std::string family;  ///< "elementwise", "storage", "norm", "matrix"
+  std::string folder;  ///< absolute path
   std::vector<BufferSpec> buffers;
   std::vector<HyperField> hyper;
-  std::vector<std::string> default_args;   ///< arguments of the default plan ("for": "tensor")
-  std::map<std::string, Suite> suites;     ///< "smoke", "standard", "full"
+  std::vector<std::string> default_args;  ///< arguments of the default plan ("for": "tensor")
+  std::map<std::string, Suite> suites;    ///< "smoke", "standard", "full"
   std::vector<std::string> input_families;
-  double bytes_per_param = 0;              ///< least DRAM bytes per parameter and step
+  double bytes_per_param = 0;  ///< least DRAM bytes per parameter and step
   double flops_per_param = 0;
   std::vector<std::pair<std::string, std::string>> conventions;  ///< decision -> what this task fixes
   bool bitwise_deterministic = true;
@@ -185,58 +185,58 @@ struct PlanLaunch {
   LaunchFor each = LaunchFor::kStep;
   std::string pointer;
   // a launch
-  std::string kernel;                      ///< as written: extern "C" name or C++ name expression
+  std::string kernel;  ///< as written: extern "C" name or C++ name expression
   std::array<std::string, 3> grid{"1", "1", "1"};
   std::array<std::string, 3> block{"1", "1", "1"};
   std::array<std::string, 3> cluster{"1", "1", "1"};
   std::string shared_bytes = "0";
-  std::vector<std::string> args;           ///< raw text of each argument; numbers as their literal
-  std::string library;                     ///< "gemm" ...; answered with `unsupported` on devices that cannot
+  std::vector<std::string> args;  ///< raw text of each argument; numbers as their literal
+  std::string library;            ///< "gemm" ...; answered with `unsupported` on devices that cannot
   // a group
   std::string repeat = "1";
   std::vector<PlanLaunch> launches;
 };
 
 struct Plan {
-  std::vector<std::pair<std::string, std::string>> defines;    ///< name -> replacement text, in order
+  std::vector<std::pair<std::string, std::string>> defines;  ///< name -> replacement text, in order
   std::map<std::string, std::vector<std::string>> tunables;
-  std::vector<std::string> options;                            ///< compile options, allow-listed
-  std::vector<std::pair<std::string, std::string>> scratch;    ///< name -> byte expression
+  std::vector<std::string> options;                          ///< compile options, allow-listed
+  std::vector<std::pair<std::string, std::string>> scratch;  ///< name -> byte expression
   std::vector<PlanLaunch> launches;
 };
 
 struct Candidate {
-  std::string path;          ///< as given by the user; used in messages
-  std::string task;          ///< task id
+  std::string path;  ///< as given by the user; used in messages
+  std::string task;  ///< task id
   std::string note;
-  std::string source;        ///< whole file, valid UTF-8
-  bool is_ptx = false;       ///< .ptx with a .json plan beside it
-  std::string sha256;        ///< of source plus plan text, hex
+  std::string source;   ///< whole file, valid UTF-8
+  bool is_ptx = false;  ///< .ptx with a .json plan beside it
+  std::string sha256;   ///< of source plus plan text, hex
   Plan plan;
-  bool default_plan = false; ///< no plan in the file: kernel name filled in after compilation
-  int32_t plan_line = 1;     ///< first line of the plan's JSON in the file
-  std::string plan_text;     ///< the .json beside a .ptx, as read; empty for .cu, whose plan is in `source`
+  bool default_plan = false;  ///< no plan in the file: kernel name filled in after compilation
+  int32_t plan_line = 1;      ///< first line of the plan's JSON in the file
+  std::string plan_text;      ///< the .json beside a .ptx, as read; empty for .cu, whose plan is in `source`
 };
 
 // ---------------------------------------------------------------------------------------------
 // Compiled code
 
 struct KernelResources {
-  std::string entry;                       ///< name in the PTX
-  int32_t registers = -1;                  ///< -1 unknown (PTX input, no ptxas)
+  std::string entry;       ///< name in the PTX
+  int32_t registers = -1;  ///< -1 unknown (PTX input, no ptxas)
   int32_t spill_store_bytes = -1, spill_load_bytes = -1, stack_bytes = -1;
   int32_t shared_bytes = -1, constant_bytes = -1;
 };
 
 struct CompiledModule {
   std::string ptx;
-  std::vector<std::byte> cubin;            ///< empty for PTX input
-  std::string arch;                        ///< "sm_90a"
-  std::string compiler;                    ///< "NVRTC 13.0"; "none" for PTX input
-  std::string log;                         ///< sanitised diagnostics, warnings included
-  std::map<std::string, std::string> entries;   ///< kernel as written in the plan -> PTX entry name
+  std::vector<std::byte> cubin;                ///< empty for PTX input
+  std::string arch;                            ///< "sm_90a"
+  std::string compiler;                        ///< "NVRTC 13.0"; "none" for PTX input
+  std::string log;                             ///< sanitised diagnostics, warnings included
+  std::map<std::string, std::string> entries;  ///< kernel as written in the plan -> PTX entry name
   std::vector<KernelResources> resources;
-  std::string key;                         ///< content address in the cache, hex
+  std::string key;  ///< content address in the cache, hex
   bool from_cache = false;
   double compile_ms = 0;
 };
@@ -249,9 +249,9 @@ struct Counters {
   uint64_t launches = 0;
   uint64_t warp_instructions = 0;
   uint64_t lane_instructions = 0;
-  uint64_t global_load_bytes = 0, global_store_bytes = 0;        ///< asked for by active lanes
-  uint64_t global_load_sectors = 0, global_store_sectors = 0;    ///< 32-byte sectors per request, summed
-  uint64_t shared_wavefronts = 0;                                ///< bank-conflict free = one per request
+  uint64_t global_load_bytes = 0, global_store_bytes = 0;      ///< asked for by active lanes
+  uint64_t global_load_sectors = 0, global_store_sectors = 0;  ///< 32-byte sectors per request, summed
+  uint64_t shared_wavefronts = 0;                              ///< bank-conflict free = one per request
   uint64_t divergent_branches = 0;
   uint64_t barriers = 0;
   uint64_t atomics = 0;
@@ -261,9 +261,9 @@ struct Counters {
 /// One point of the drift curve of one buffer.
 struct DriftPoint {
   int64_t step = 0;
-  double rms_ratio = 0;        ///< RMS(got - oracle) / RMS(oracle movement since the start)
-  double bias_ratio = 0;       ///< mean(signed error along the movement) / RMS movement
-  double bias_sigma = 0;       ///< |mean| in standard errors
+  double rms_ratio = 0;   ///< RMS(got - oracle) / RMS(oracle movement since the start)
+  double bias_ratio = 0;  ///< mean(signed error along the movement) / RMS movement
+  double bias_sigma = 0;  ///< |mean| in standard errors
 };
 
 struct DriftCurve {
@@ -287,27 +287,27 @@ struct CaseReport {
 
 struct Environment {
   std::string stepbench_version;
-  std::string device;            ///< "vm" or the GPU's name
+  std::string device;  ///< "vm" or the GPU's name
   std::string device_detail;
   std::string compiler;
-  std::string host;              ///< CPU model
+  std::string host;  ///< CPU model
   std::string os;
 };
 
 /// Everything one evaluation produced. The JSON form is record_version 1 (harness/README.md).
 struct EvalRecord {
   int32_t record_version = 1;
-  std::string id;                          ///< first 16 hex digits of a hash over candidate, task, salt and time
-  std::string created_utc;                 ///< ISO 8601
+  std::string id;           ///< first 16 hex digits of a hash over candidate, task, salt and time
+  std::string created_utc;  ///< ISO 8601
   std::string task;
   int32_t task_version = 1;
   std::string suite;
-  std::string salt;                        ///< 16 hex digits
+  std::string salt;  ///< 16 hex digits
   Candidate candidate;
   Environment environment;
   Verdict verdict = Verdict::kHarnessError;
-  std::optional<Failure> failure;          ///< set unless passed
-  std::string replay_command;              ///< empty when passed
+  std::optional<Failure> failure;  ///< set unless passed
+  std::string replay_command;      ///< empty when passed
   std::vector<CaseReport> cases;
   std::vector<DriftCurve> drift;
   std::vector<KernelResources> resources;

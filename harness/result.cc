@@ -16,7 +16,8 @@ std::string to_text(const Error& error) {
 }
 
 void assertion_failed(const char* expression, const char* file, int line) {
-  std::fprintf(stderr, "stepbench: assertion failed at %s:%d: %s\nstepbench: this is a bug in StepBench, please report it\n",
+  std::fprintf(stderr,
+               "stepbench: assertion failed at %s:%d: %s\nstepbench: this is a bug in StepBench, please report it\n",
                file, line, expression);
   std::abort();
 }

@@ -20,13 +20,14 @@
 namespace stepbench {
 
 // --------------------------------------------------------------------------------------------- words
-std::string_view to_text(Verdict verdict);                       ///< "passed", "wrong_result", ...
+std::string_view to_text(Verdict verdict);  ///< "passed", "wrong_result", ...
 std::optional<Verdict> verdict_from_text(std::string_view text);
-std::string_view to_text(DType dtype);                           ///< "f32"
+std::string_view to_text(DType dtype);  ///< "f32"
 uint32_t dtype_bytes(DType dtype);
-Verdict verdict_of(FaultKind kind);                              ///< the one mapping from faults to verdicts
+Verdict verdict_of(FaultKind kind);  ///< the one mapping from faults to verdicts
 
-// --------------------------------------------------------------------------------------------- task (task.cc, shapes.cc)
+// --------------------------------------------------------------------------------------------- task (task.cc,
+// shapes.cc)
 /// Where tasks/ lies: $STEPBENCH_ROOT, else beside the binary's install or source tree. kNotFound.
 Result<std::string> tasks_folder();
 /// Ids of all tasks, sorted.
@@ -42,21 +43,23 @@ int64_t buffer_elements(const BufferSpec& buffer, const TensorShape& shape);
 /// Expands case groups to cases, in a fixed order with unique names.
 Result<std::vector<CaseSpec>> expand_cases(const TaskSpec& task, std::span<const CaseGroup> groups);
 
-// --------------------------------------------------------------------------------------------- data (inputs.cc, hyper.cc)
+// --------------------------------------------------------------------------------------------- data (inputs.cc,
+// hyper.cc)
 /// Seed of one stream of random numbers: every part of the evaluation gets its own. Same arguments, same seed,
 /// on every machine.
 uint64_t derive_seed(uint64_t salt, std::string_view purpose, uint64_t a = 0, uint64_t b = 0, uint64_t c = 0);
 
 /// Values for one buffer of one tensor in storage dtype, as raw bytes. `family` is one of the task's input
 /// families; BufferSpec::initial says what a valid state looks like (second moments are never negative).
-std::vector<std::byte> make_values(const BufferSpec& buffer, const TensorShape& shape, std::string_view family, uint64_t seed);
+std::vector<std::byte> make_values(const BufferSpec& buffer, const TensorShape& shape, std::string_view family,
+                                   uint64_t seed);
 
 /// Draws the primary hyperparameters of a trajectory (distinct, non-zero, in range), then gives the values of any
 /// step: scheduled fields change every step, derived fields are computed in double and rounded once.
 struct HyperTrajectory {
   const TaskSpec* task = nullptr;
   uint64_t seed = 0;
-  std::vector<double> primary;                   ///< per field; NaN for derived and per-step fields
+  std::vector<double> primary;  ///< per field; NaN for derived and per-step fields
 };
 Result<HyperTrajectory> draw_hyper(const TaskSpec& task, std::string_view family, uint64_t seed);
 /// Values at optimizer step t. `is_first` sets first_step fields, `found_inf` the overflow flag.
@@ -67,10 +70,12 @@ Result<HyperValues> hyper_from_defaults(const TaskSpec& task, int64_t step,
 /// The Hyper struct's bytes (4 per field, little endian).
 std::vector<std::byte> pack_hyper(const TaskSpec& task, const HyperValues& values);
 
-// --------------------------------------------------------------------------------------------- candidate (candidate.cc)
+// --------------------------------------------------------------------------------------------- candidate
+// (candidate.cc)
 /// Reads a candidate from a file (with a .json beside it for .ptx). Error kNotFound / kInvalidInput for what is not a
-/// source file at all (directory, empty, > 1 MiB, not UTF-8); Failure `bad_candidate` with file, line and column or JSON
-/// pointer for a plan that is wrong. `task_override` wins over the plan's "task" and is needed when there is no plan.
+/// source file at all (directory, empty, > 1 MiB, not UTF-8); Failure `bad_candidate` with file, line and column or
+/// JSON pointer for a plan that is wrong. `task_override` wins over the plan's "task" and is needed when there is no
+/// plan.
 Result<Judged<Candidate>> load_candidate(const std::string& path, const std::string& task_override);
 /// The same from text; `path` is only for messages. `plan_json` empty unless `is_ptx`.
 Result<Judged<Candidate>> parse_candidate(const std::string& path, std::string source, std::string plan_json,
@@ -78,12 +83,13 @@ Result<Judged<Candidate>> parse_candidate(const std::string& path, std::string s
 /// Checks the plan's names against the task (buffers, hyperparameters, scratch, expressions) without running it.
 std::optional<Failure> validate_plan(const Candidate& candidate, const TaskSpec& task);
 
-// --------------------------------------------------------------------------------------------- compile (compile.cc, nvrtc.cc, admission.cc)
+// --------------------------------------------------------------------------------------------- compile (compile.cc,
+// nvrtc.cc, admission.cc)
 struct CompileOptions {
   std::string arch = "sm_90a";
-  std::string cache_folder;        ///< empty: $XDG_CACHE_HOME/stepbench or ~/.cache/stepbench
+  std::string cache_folder;  ///< empty: $XDG_CACHE_HOME/stepbench or ~/.cache/stepbench
   bool use_cache = true;
-  double cpu_limit_s = 20;         ///< of the compile child
+  double cpu_limit_s = 20;  ///< of the compile child
   double wall_limit_s = 30;
   uint64_t memory_limit_bytes = 4ull << 30;
   uint64_t output_limit_bytes = 64ull << 20;
@@ -104,22 +110,28 @@ struct Admission {
 Judged<Admission> admit(const CompiledModule& module, const Candidate& candidate);
 
 /// Version and place of NVRTC for `doctor`. kUnavailable with advice.
-struct CompilerInfo { std::string version; std::string library; std::string include_folder; };
+struct CompilerInfo {
+  std::string version;
+  std::string library;
+  std::string include_folder;
+};
 Result<CompilerInfo> find_compiler();
 
-// --------------------------------------------------------------------------------------------- session (plan.cc, session.cc)
+// --------------------------------------------------------------------------------------------- session (plan.cc,
+// session.cc)
 /// Buffers of one list of tensors on one device, and the launches of one step over them.
 class Session;
-struct SessionDeleter { void operator()(Session* session) const; };
+struct SessionDeleter {
+  void operator()(Session* session) const;
+};
 using SessionPtr = std::unique_ptr<Session, SessionDeleter>;
 
 /// Allocates the task's buffers (per tensor, inputs read-only), tables and scratch, expands the plan into launches and
-/// checks them against the device's limits. `offset_elements` per buffer (empty = aligned). Failure `bad_candidate` with the
-/// plan's JSON pointer for expressions, sizes and limits that are wrong. Buffers start poisoned.
+/// checks them against the device's limits. `offset_elements` per buffer (empty = aligned). Failure `bad_candidate`
+/// with the plan's JSON pointer for expressions, sizes and limits that are wrong. Buffers start poisoned.
 Result<Judged<SessionPtr>> open_session(Device& device, ModuleId module, const CompiledModule& compiled,
                                         const Candidate& candidate, const TaskSpec& task,
-                                        std::span<const TensorShape> tensors,
-                                        std::span<const int32_t> offset_elements);
+                                        std::span<const TensorShape> tensors, std::span<const int32_t> offset_elements);
 Result<void> write_tensor(Session& session, int buffer, int64_t tensor, std::span<const std::byte> bytes);
 Result<void> read_tensor(Session& session, int buffer, int64_t tensor, std::span<std::byte> bytes);
 
@@ -127,23 +139,25 @@ struct StepReport {
   std::optional<Failure> failure;  ///< from a fault; check, case, seed are filled by the caller
   Counters counters;
 };
-/// Poisons scratch (seeded), writes Hyper, runs all launches of one step in order. Launches with an empty grid are skipped.
+/// Poisons scratch (seeded), writes Hyper, runs all launches of one step in order. Launches with an empty grid are
+/// skipped.
 Result<StepReport> run_step(Session& session, const HyperValues& hyper, uint64_t poison_seed);
 
 /// Integer expressions of the plan: sizes, defines, `sms`, `max_n`; ceil_div min max align sum max prefix.
 struct ExpressionScope {
-  std::span<const TensorShape> tensors;          ///< for sum(), max(), prefix(), `tensors`, `total`, `max_n`
-  int64_t tensor = -1;                           ///< index for n, rows, cols, index, prefix(); -1 in a step launch
-  int64_t count = 1;                             ///< tensors in this launch's shape group
+  std::span<const TensorShape> tensors;  ///< for sum(), max(), prefix(), `tensors`, `total`, `max_n`
+  int64_t tensor = -1;                   ///< index for n, rows, cols, index, prefix(); -1 in a step launch
+  int64_t count = 1;                     ///< tensors in this launch's shape group
   int64_t iteration = 0;
   int64_t sms = 132;
   std::span<const std::pair<std::string, std::string>> defines;
 };
-/// Value of an integer expression. kInvalidInput: unknown name, not an integer, division by zero, beyond 2^53; `place` is
-/// "column N".
+/// Value of an integer expression. kInvalidInput: unknown name, not an integer, division by zero, beyond 2^53; `place`
+/// is "column N".
 Result<int64_t> evaluate_expression(const std::string& text, const ExpressionScope& scope);
 
-// --------------------------------------------------------------------------------------------- oracle and comparison (oracle.cc, compare.cc)
+// --------------------------------------------------------------------------------------------- oracle and comparison
+// (oracle.cc, compare.cc)
 /// Host state of one list in double: values[buffer][tensor][element].
 struct HostState {
   std::vector<std::vector<std::vector<double>>> values;
@@ -157,21 +171,22 @@ std::vector<double> to_double(DType dtype, std::span<const std::byte> bytes);
 double ulp_of(DType dtype, double value);
 
 struct CompareResult {
-  int64_t elements_checked = 0;    ///< must equal the number of elements
-  double worst_ratio = 0;          ///< error in units of the limit; infinite for a non-finite mismatch
+  int64_t elements_checked = 0;  ///< must equal the number of elements
+  double worst_ratio = 0;        ///< error in units of the limit; infinite for a non-finite mismatch
   int64_t worst_element = -1;
   double worst_expected = 0, worst_got = 0;
   int64_t first_bad_element = -1;  ///< -1 when all pass
   double first_bad_ratio = 0, first_bad_expected = 0, first_bad_got = 0;
 };
-/// The one predicate, symmetric in its arguments' signs: NaN and infinity pass only where the oracle has the same class and
-/// sign.
+/// The one predicate, symmetric in its arguments' signs: NaN and infinity pass only where the oracle has the same class
+/// and sign.
 CompareResult compare(std::span<const double> expected, std::span<const double> got, std::span<const double> scale,
                       const Tolerance& tolerance, DType dtype);
 
-// --------------------------------------------------------------------------------------------- checks and evaluation (check_*.cc, evaluate.cc)
+// --------------------------------------------------------------------------------------------- checks and evaluation
+// (check_*.cc, evaluate.cc)
 struct Progress {
-  std::string stage;               ///< "compile", "edges", ...
+  std::string stage;  ///< "compile", "edges", ...
   int64_t done = 0, total = 0;
 };
 using ProgressFn = std::function<void(const Progress&)>;
@@ -179,13 +194,13 @@ using ProgressFn = std::function<void(const Progress&)>;
 inline constexpr const char* kWaitStage = "wait for the GPU";
 
 struct EvalOptions {
-  std::string device = "vm";       ///< "vm" or "cuda"
+  std::string device = "vm";  ///< "vm" or "cuda"
   std::string suite = "smoke";
   uint64_t salt = 0;
   int threads = 2;
-  std::string only_check;          ///< replay: run this check only ...
-  std::string only_case;           ///< ... and this case only; empty = all
-  bool vm_first = true;            ///< before a GPU: run on the VM what it supports
+  std::string only_check;  ///< replay: run this check only ...
+  std::string only_case;   ///< ... and this case only; empty = all
+  bool vm_first = true;    ///< before a GPU: run on the VM what it supports
   CompileOptions compile;
 };
 
@@ -194,8 +209,8 @@ struct EvalOptions {
 Result<EvalRecord> evaluate(const Candidate& candidate, const TaskSpec& task, const EvalOptions& options,
                             const ProgressFn& progress);
 
-/// The same in a worker process: a crash gives `harness_error`, a hang `timeout`, and this process survives. Worker and its
-/// children die when this process dies.
+/// The same in a worker process: a crash gives `harness_error`, a hang `timeout`, and this process survives. Worker and
+/// its children die when this process dies.
 Result<EvalRecord> evaluate_isolated(const Candidate& candidate, const TaskSpec& task, const EvalOptions& options,
                                      double wall_limit_s, const ProgressFn& progress);
 

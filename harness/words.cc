@@ -4,10 +4,23 @@
 namespace stepbench {
 
 namespace {
-constexpr std::string_view kVerdictNames[kVerdictCount] = {
-    "passed",       "bad_candidate", "compile_error",    "refused",           "launch_error", "out_of_bounds",
-    "uninitialized_read", "race",    "barrier_divergence", "wrong_result",    "drift",        "nondeterministic",
-    "diverged_training",  "timeout", "impossible_time",  "unsupported",       "harness_error"};
+constexpr std::string_view kVerdictNames[kVerdictCount] = {"passed",
+                                                           "bad_candidate",
+                                                           "compile_error",
+                                                           "refused",
+                                                           "launch_error",
+                                                           "out_of_bounds",
+                                                           "uninitialized_read",
+                                                           "race",
+                                                           "barrier_divergence",
+                                                           "wrong_result",
+                                                           "drift",
+                                                           "nondeterministic",
+                                                           "diverged_training",
+                                                           "timeout",
+                                                           "impossible_time",
+                                                           "unsupported",
+                                                           "harness_error"};
 }  // namespace
 
 std::string_view to_text(Verdict verdict) {

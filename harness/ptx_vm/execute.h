@@ -1,5 +1,5 @@
-// Runs launches: blocks, warps, fragments, barriers. Single-threaded and deterministic; everything that lives between two
-// instructions is in plain structures, so a block is parked and resumed by keeping it in a list.
+// Runs launches: blocks, warps, fragments, barriers. Single-threaded and deterministic; everything that lives between
+// two instructions is in plain structures, so a block is parked and resumed by keeping it in a list.
 #pragma once
 
 #include <cstdint>
