@@ -3,7 +3,7 @@ BUILD := build/release
 JOBS  ?= $(shell nproc)
 CXX_FILES = $(shell find harness tasks scoring tests -name '*.cc' -o -name '*.h')
 
-.PHONY: help demo test gpu-test build deps format format-check bench tidy sanitize clean
+.PHONY: help demo test gpu-test build program deps format format-check bench tidy sanitize clean
 .DEFAULT_GOAL := help
 
 help:  ## print this list
@@ -16,7 +16,11 @@ build: deps  ## build everything, optimised, in build/release
 	@cmake --preset release > /dev/null
 	@cmake --build $(BUILD) -j $(JOBS)
 
-demo: build  ## evaluate five shipped candidates and print the table
+program: deps  ## build the program alone, optimised, in build/release
+	@cmake --preset release > /dev/null
+	@cmake --build $(BUILD) --target stepbench -j $(JOBS)
+
+demo: program  ## evaluate five shipped candidates and print the table
 	@tests/demo.sh $(BUILD)/stepbench
 
 test: build  ## build and run all tests

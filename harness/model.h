@@ -40,9 +40,10 @@ inline constexpr int kVerdictCount = 17;
 /// Where and how a candidate failed. Everything a person needs to find it again.
 struct Failure {
   Verdict verdict = Verdict::kHarnessError;
-  std::string message;     ///< one sentence
-  std::string place;       ///< file:line of the author's source, or JSON pointer into the plan
-  std::string check;       ///< "plan", "compile", "admission", "edges", "families", "determinism", "drift"
+  std::string message;  ///< one sentence
+  std::string place;    ///< file:line of the author's source, or JSON pointer into the plan
+  std::string
+      check;  ///< "plan", "compile", "admission", "load", "edges", "families", "determinism", "drift", "traffic"
   std::string case_name;   ///< CaseSpec::name; empty before any case ran
   uint64_t seed = 0;       ///< seed of the case's data (already salted)
   int64_t step = -1;       ///< optimizer step `t`; -1 when no step ran

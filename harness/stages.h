@@ -74,8 +74,8 @@ std::vector<std::byte> pack_hyper(const TaskSpec& task, const HyperValues& value
 // (candidate.cc)
 /// Reads a candidate from a file (with a .json beside it for .ptx). Error kNotFound / kInvalidInput for what is not a
 /// source file at all (directory, empty, > 1 MiB, not UTF-8); Failure `bad_candidate` with file, line and column or
-/// JSON pointer for a plan that is wrong. `task_override` wins over the plan's "task" and is needed when there is no
-/// plan.
+/// JSON pointer for a plan that is wrong. `task_override` is needed when there is no plan, and must agree with the
+/// plan's "task" when there is one.
 Result<Judged<Candidate>> load_candidate(const std::string& path, const std::string& task_override);
 /// The same from text; `path` is only for messages. `plan_json` empty unless `is_ptx`.
 Result<Judged<Candidate>> parse_candidate(const std::string& path, std::string source, std::string plan_json,

@@ -48,7 +48,7 @@ struct Decoded {
 /// wider or narrower than the form wants is adapted by the decoder through a temporary slot.
 struct ArithmeticForm {
   Handler full = nullptr, masked = nullptr;
-  uint8_t destinations = 1;  ///< 0..2 (d, d2)
+  uint8_t destinations = 1;  ///< 0..2 (d, d2), or 4 (v[0..3])
   uint8_t destination_bytes[2] = {4, 4};
   bool destination_signed = false;  ///< sign-extend when the register is wider than the form
   uint8_t sources = 0;              ///< 0..4 (a, b, c, e)
