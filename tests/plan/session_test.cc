@@ -1,4 +1,5 @@
-// Sessions over the fake device: which launches a plan becomes, their parameter bytes, and what is refused.
+// Sessions over the fake device: which launches a plan becomes, their parameter bytes, and what is refused. Longer than
+// most files because the tables of refusals are the test.
 #include <cstring>
 #include <ctime>
 
