@@ -42,8 +42,8 @@ struct Failure {
   Verdict verdict = Verdict::kHarnessError;
   std::string message;  ///< one sentence
   std::string place;    ///< file:line of the author's source, or JSON pointer into the plan
-  std::string
-      check;  ///< "plan", "compile", "admission", "load", "edges", "families", "determinism", "drift", "traffic"
+  std::string check;  ///< "plan", "compile", "admission", "load", "edges", "families", "determinism", "drift", "large",
+                      ///< "timing", "traffic"
   std::string case_name;   ///< CaseSpec::name; empty before any case ran
   uint64_t seed = 0;       ///< seed of the case's data (already salted)
   int64_t step = -1;       ///< optimizer step `t`; -1 when no step ran
@@ -145,11 +145,26 @@ struct DriftSpec {
   int32_t hidden_checkpoints = 8;  ///< drawn per run, plus the last step
 };
 
+/// A list of tensors too large to be kept in double: data are made where they are used, and the oracle runs over parts
+/// (check_large.cc).
+struct LargeSpec {
+  std::string list{};
+  int32_t steps = 3;
+};
+
+/// A list that is timed and scored.
+struct TimingSpec {
+  std::string list{};
+  bool hidden = false;  ///< every dimension is varied by up to 10 % from the run's salt
+};
+
 struct Suite {
   std::vector<CaseGroup> edges;
   std::vector<CaseGroup> families;
   std::vector<CaseGroup> determinism;
   std::vector<DriftSpec> drift;
+  std::vector<LargeSpec> large;    ///< on devices with memory for them; may be empty
+  std::vector<TimingSpec> timing;  ///< on devices with a clock; may be empty
 };
 
 struct TaskSpec {
@@ -293,11 +308,71 @@ struct Environment {
   std::string compiler;
   std::string host;  ///< CPU model
   std::string os;
+  std::string driver;            ///< version of the NVIDIA driver; empty on the VM
+  std::string gpu_uuid;          ///< "GPU-..."; empty on the VM
+  double sm_clock_mhz = 0;       ///< highest the GPU allows; 0 unknown
+  double power_limit_w = 0;      ///< 0 unknown
+  double temperature_c = 0;      ///< when the evaluation ended; 0 unknown
+  int32_t other_processes = -1;  ///< other programs on the GPU during timing; -1 unknown
 };
 
-/// Everything one evaluation produced. The JSON form is record_version 1 (harness/README.md).
+/// Rates of one GPU, measured on it (`stepbench doctor --calibrate`). A time is judged against these and no data sheet.
+struct Calibration {
+  std::string gpu_uuid;
+  std::string measured_utc;
+  double read_bytes_per_s = 0;  ///< reading alone, the fastest that memory goes
+  double copy_bytes_per_s = 0;  ///< bytes read + bytes written
+  double launch_ns = 0;         ///< an empty kernel between two events, work queued ahead
+  uint64_t l2_bytes = 0;
+};
+
+/// One optimizer step of the baseline and one of the candidate, timed next to each other.
+struct TimingPair {
+  double baseline_ns = 0, candidate_ns = 0;  ///< between two events
+  /// The same by the GPU's own nanosecond counter, read by a kernel before and one after: two launches longer.
+  double baseline_counter_ns = 0, candidate_counter_ns = 0;
+  double baseline_sm_mhz = 0, candidate_sm_mhz = 0;  ///< SM clock right after the sample; 0 unknown
+  bool candidate_first = false;
+  std::string dropped;  ///< why the pair is not used; empty: it is
+};
+
+/// What the times of a pair of kernels say.
+enum class SpeedWord : uint8_t { kFaster, kSlower, kSame, kUndecided };
+
+/// Candidate against baseline on one list of tensors. Raw samples included, so that anyone can compute it again.
+struct TimingReport {
+  std::string list;
+  bool hidden = false;
+  int64_t tensors = 0, params = 0;
+  std::string baseline;  ///< file name in reference_kernels/<task>/, or the path given
+  std::string baseline_sha256;
+  std::string method;                        ///< how it was measured, in words that tell two methods apart
+  double baseline_ns = 0, candidate_ns = 0;  ///< medians of the pairs used
+  double speedup = 0;  ///< exp(median log(baseline / candidate)); above 1: the candidate is faster
+  double speedup_low = 0, speedup_high = 0;  ///< bootstrap 95 % interval of it
+  SpeedWord word = SpeedWord::kUndecided;
+  double floor_ns = 0;         ///< required bytes at the copy rate, or flops at the peak: what a perfect kernel takes
+  double gate_ns = 0;          ///< a median below this is `impossible_time`
+  double floor_ratio = 0;      ///< floor_ns / candidate_ns
+  int64_t verified_steps = 0;  ///< timed steps whose results were compared with the oracle
+  int64_t verified_elements = 0;  ///< elements compared in them
+  std::vector<TimingPair> pairs;
+};
+
+/// Who made a candidate, as said when it was submitted.
+struct Submission {
+  std::string name;   ///< of the person or agent
+  std::string model;  ///< of an agent; empty for a person
+  std::string note;
+  int32_t round = 0;  ///< of an agent's dialogue; 0 unknown
+  int64_t prompt_tokens = 0, completion_tokens = 0;
+  double cost_usd = 0;
+};
+
+/// Everything one evaluation produced. The JSON form is record_version 2 (harness/README.md); version 1 lacks
+/// `submission`, `timing`, `calibration` and the environment's fields about a GPU.
 struct EvalRecord {
-  int32_t record_version = 1;
+  int32_t record_version = 2;
   std::string id;           ///< first 16 hex digits of a hash over candidate, task, salt and time
   std::string created_utc;  ///< ISO 8601
   std::string task;
@@ -320,6 +395,9 @@ struct EvalRecord {
   double ideal_bytes_per_param = 0;        ///< the task's floor
   double wall_ms = 0;                      ///< of the whole evaluation on the host; not a performance figure
   std::map<std::string, double> stage_ms;  ///< where the evaluation's time went
+  std::vector<TimingReport> timing;        ///< empty on a device without a clock
+  std::optional<Calibration> calibration;  ///< what the times were judged against
+  std::optional<Submission> submission;
 };
 
 }  // namespace stepbench

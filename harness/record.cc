@@ -1,4 +1,4 @@
-// EvalRecord <-> JSON, record_version 1 (harness/README.md documents it field by field).
+// EvalRecord <-> JSON, record_version 2 (harness/README.md documents it field by field).
 //
 // The fields of every struct are listed once, in `fields()`; a Writer and a strict Reader walk the same list, so a
 // field cannot be written and forgotten in reading. This file does not touch the disk: record_folder.cc does.
@@ -19,7 +19,8 @@ namespace {
 
 using Json = nlohmann::ordered_json;
 
-constexpr int kRecordVersion = 1;
+constexpr int kRecordVersion = 2;
+constexpr int kOldestVersion = 1;
 constexpr int kMaxPlanDepth = 16;  // groups in groups; the plan reader allows fewer
 
 template <class T, class U>
@@ -71,6 +72,68 @@ void fields(A& a, T& environment) {
   a("compiler", environment.compiler);
   a("host", environment.host);
   a("os", environment.os);
+  a.optional("driver", environment.driver);
+  a.optional("gpu_uuid", environment.gpu_uuid);
+  a.optional("sm_clock_mhz", environment.sm_clock_mhz);
+  a.optional("power_limit_w", environment.power_limit_w);
+  a.optional("temperature_c", environment.temperature_c);
+  a.optional("other_processes", environment.other_processes);
+}
+
+template <class A, Is<Calibration> T>
+void fields(A& a, T& calibration) {
+  a("gpu_uuid", calibration.gpu_uuid);
+  a("measured_utc", calibration.measured_utc);
+  a("read_bytes_per_s", calibration.read_bytes_per_s);
+  a("copy_bytes_per_s", calibration.copy_bytes_per_s);
+  a("launch_ns", calibration.launch_ns);
+  a("l2_bytes", calibration.l2_bytes);
+}
+
+template <class A, Is<TimingPair> T>
+void fields(A& a, T& pair) {
+  a("baseline_ns", pair.baseline_ns);
+  a("candidate_ns", pair.candidate_ns);
+  a("baseline_counter_ns", pair.baseline_counter_ns);
+  a("candidate_counter_ns", pair.candidate_counter_ns);
+  a("baseline_sm_mhz", pair.baseline_sm_mhz);
+  a("candidate_sm_mhz", pair.candidate_sm_mhz);
+  a("candidate_first", pair.candidate_first);
+  a("dropped", pair.dropped);
+}
+
+template <class A, Is<TimingReport> T>
+void fields(A& a, T& report) {
+  a("list", report.list);
+  a("hidden", report.hidden);
+  a("tensors", report.tensors);
+  a("params", report.params);
+  a("baseline", report.baseline);
+  a("baseline_sha256", report.baseline_sha256);
+  a("method", report.method);
+  a("baseline_ns", report.baseline_ns);
+  a("candidate_ns", report.candidate_ns);
+  a("speedup", report.speedup);
+  a("speedup_low", report.speedup_low);
+  a("speedup_high", report.speedup_high);
+  a("word", report.word);
+  a("floor_ns", report.floor_ns);
+  a("gate_ns", report.gate_ns);
+  a("floor_ratio", report.floor_ratio);
+  a("verified_steps", report.verified_steps);
+  a("verified_elements", report.verified_elements);
+  a("pairs", report.pairs);
+}
+
+template <class A, Is<Submission> T>
+void fields(A& a, T& submission) {
+  a("name", submission.name);
+  a("model", submission.model);
+  a("note", submission.note);
+  a("round", submission.round);
+  a("prompt_tokens", submission.prompt_tokens);
+  a("completion_tokens", submission.completion_tokens);
+  a("cost_usd", submission.cost_usd);
 }
 
 template <class A, Is<Failure> T>
@@ -170,6 +233,9 @@ void fields(A& a, T& record) {
   a("ideal_bytes_per_param", record.ideal_bytes_per_param);
   a("wall_ms", record.wall_ms);
   a("stage_ms", record.stage_ms);
+  a.optional("submission", record.submission);
+  a.optional("calibration", record.calibration);
+  a.optional("timing", record.timing);
   a("candidate", record.candidate);
 }
 
@@ -180,6 +246,10 @@ class Writer {
   template <class T>
   void operator()(const char* name, const T& value) {
     object_[name] = encode(value);
+  }
+  template <class T>
+  void optional(const char* name, const T& value) {
+    (*this)(name, value);
   }
   void hex(const char* name, uint64_t value) { object_[name] = hex16(value); }
   Json take() { return std::move(object_); }
@@ -196,6 +266,7 @@ class Writer {
     return value;  // written with as many digits as it takes to read the same number back, 17 at most
   }
   static Json encode(Verdict verdict) { return std::string(to_text(verdict)); }
+  static Json encode(SpeedWord word) { return std::string(to_text(word)); }
   static Json encode(LaunchFor each) { return std::string(kLaunchForNames[static_cast<size_t>(each)]); }
   static Json encode(const std::pair<std::string, std::string>& pair) {
     return Json::array({Json(pair.first), Json(pair.second)});
@@ -252,6 +323,11 @@ class Reader {
   template <class T>
   void operator()(const char* name, T& value) {
     decode(at(name), value, pointer_ + "/" + name);
+  }
+  /// A field that older versions lack: what is not there keeps its default.
+  template <class T>
+  void optional(const char* name, T& value) {
+    if (object_.contains(name)) (*this)(name, value);
   }
   void hex(const char* name, uint64_t& value) {
     std::string text;
@@ -317,6 +393,11 @@ class Reader {
     const auto verdict = json.is_string() ? verdict_from_text(json.get<std::string>()) : std::nullopt;
     if (!verdict) fail(pointer, "wrong value", "a verdict", json);
     value = *verdict;
+  }
+  void decode(const Json& json, SpeedWord& value, const std::string& pointer) {
+    const auto word = json.is_string() ? speed_word_from_text(json.get<std::string>()) : std::nullopt;
+    if (!word) fail(pointer, "wrong value", "faster, slower, same or undecided", json);
+    value = *word;
   }
   void decode(const Json& json, LaunchFor& value, const std::string& pointer) {
     for (size_t i = 0; i < std::size(kLaunchForNames); ++i) {
@@ -406,9 +487,10 @@ struct RecordChecks {
     const auto version = json.find("record_version");
     if (version == json.end())
       throw InvalidField{{ErrorCode::kInvalidRecord, "missing field", "/record_version", "", ""}};
-    if (*version != Json(kRecordVersion))
+    const bool known = version->is_number_integer() && *version >= kOldestVersion && *version <= kRecordVersion;
+    if (!known)
       throw InvalidField{{ErrorCode::kInvalidRecord, "unknown record_version", "/record_version",
-                          std::to_string(kRecordVersion),
+                          fmt::format("{} to {}", kOldestVersion, kRecordVersion),
                           version->dump(-1, ' ', false, Json::error_handler_t::replace)}};
   }
   static void after(const EvalRecord& record) { require_consistent(record); }

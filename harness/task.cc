@@ -216,7 +216,7 @@ DriftSpec read_drift(const JsonReader& json, const TaskSpec& task, KnownLists& k
 }
 
 Suite read_suite(const JsonReader& json, const TaskSpec& task, KnownLists& known) {
-  json.only_keys({"edges", "families", "determinism", "drift"});
+  json.only_keys({"edges", "families", "determinism", "drift", "large", "timing"});
   const auto groups = [&](const char* key) {
     std::vector<CaseGroup> out;
     for (const JsonReader& group : json.at(key).items()) out.push_back(read_group(group, task, known));
@@ -229,6 +229,22 @@ Suite read_suite(const JsonReader& json, const TaskSpec& task, KnownLists& known
   suite.determinism = groups("determinism");
   for (const JsonReader& drift : json.at("drift").items()) suite.drift.push_back(read_drift(drift, task, known));
   if (suite.drift.empty()) json.at("drift").fail("the list is empty", "at least one drift case");
+  if (json.has("large")) {
+    for (const JsonReader& item : json.at("large").items()) {
+      item.only_keys({"list", "steps"});
+      LargeSpec large{.list = read_list(item.at("list"), known)};
+      if (item.has("steps")) large.steps = static_cast<int32_t>(item.at("steps").integer(1, 1000));
+      suite.large.push_back(std::move(large));
+    }
+  }
+  if (json.has("timing")) {
+    for (const JsonReader& item : json.at("timing").items()) {
+      item.only_keys({"list", "hidden"});
+      TimingSpec timing{.list = read_list(item.at("list"), known)};
+      if (item.has("hidden")) timing.hidden = item.at("hidden").boolean();
+      suite.timing.push_back(std::move(timing));
+    }
+  }
   return suite;
 }
 

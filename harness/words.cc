@@ -21,7 +21,20 @@ constexpr std::string_view kVerdictNames[kVerdictCount] = {"passed",
                                                            "impossible_time",
                                                            "unsupported",
                                                            "harness_error"};
+constexpr std::string_view kSpeedWords[] = {"faster", "slower", "same", "undecided"};  // order of SpeedWord
 }  // namespace
+
+std::string_view to_text(SpeedWord word) {
+  const auto index = static_cast<size_t>(word);
+  SB_ASSERT(index < std::size(kSpeedWords));
+  return kSpeedWords[index];
+}
+
+std::optional<SpeedWord> speed_word_from_text(std::string_view text) {
+  for (size_t i = 0; i < std::size(kSpeedWords); ++i)
+    if (kSpeedWords[i] == text) return static_cast<SpeedWord>(i);
+  return std::nullopt;
+}
 
 std::string_view to_text(Verdict verdict) {
   const auto index = static_cast<size_t>(verdict);

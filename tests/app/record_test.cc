@@ -59,7 +59,7 @@ EvalRecord sample_record() {
   group.repeat = "5";
   group.launches = {sample_launch()};
   record.candidate.plan.launches = {sample_launch(), group};
-  record.environment = {"0.1.0", "vm", "detail", "NVRTC 13.0", "cpu", "Linux"};
+  record.environment = {"0.1.0", "vm", "detail", "NVRTC 13.0", "cpu", "Linux", "580.1", "GPU-1", 1980, 700, 41.5, 3};
   record.verdict = Verdict::kWrongResult;
   record.failure =
       Failure{Verdict::kWrongResult, "message", "a.cu:3", "families", "case/1", 0xFFFFFFFFFFFFFFFEull, 12, "param", 2,
@@ -77,6 +77,29 @@ EvalRecord sample_record() {
   record.ideal_bytes_per_param = 28;
   record.wall_ms = 1234.5;
   record.stage_ms = {{"compile", 1.25}, {"families", 2.5}};
+  TimingReport timing;
+  timing.list = "[4]";
+  timing.hidden = true;
+  timing.tensors = 1;
+  timing.params = 4;
+  timing.baseline = "float4.cu";
+  timing.baseline_sha256 = "def";
+  timing.method = "events";
+  timing.baseline_ns = 100;
+  timing.candidate_ns = 50;
+  timing.speedup = 2;
+  timing.speedup_low = 1.9;
+  timing.speedup_high = 2.1;
+  timing.word = SpeedWord::kFaster;
+  timing.floor_ns = 40;
+  timing.gate_ns = 39;
+  timing.floor_ratio = 0.8;
+  timing.verified_steps = 5;
+  timing.verified_elements = 20;
+  timing.pairs = {{100, 50, 101, 51, 1980, 1979, true, ""}, {102, 52, 103, 53, 1978, 900, false, "clock"}};
+  record.timing = {timing};
+  record.calibration = Calibration{"GPU-1", "2025-01-01T00:00:00Z", 4.5e12, 4.2e12, 1500, 62914560};
+  record.submission = Submission{"name", "model", "note", 3, 1000, 2000, 0.25};
   return record;
 }
 
@@ -105,6 +128,32 @@ bool is_utf8(const std::string& text) {
   return true;
 }
 
+TEST_CASE("a record of version 1 is read, with nothing where that version says nothing") {
+  EvalRecord before = sample_record();
+  before.timing.clear();
+  before.calibration.reset();
+  before.submission.reset();
+  std::string text = record_to_json(before, -1);
+  const auto cut = [&](const std::string& piece, const std::string& by) {
+    const size_t at = text.find(piece);
+    INFO(piece);
+    REQUIRE(at != std::string::npos);
+    text.replace(at, piece.size(), by);
+  };
+  cut(R"("record_version":2)", R"("record_version":1)");
+  cut(R"("submission":null,"calibration":null,"timing":[],)", "");
+  cut(R"(,"driver":"580.1","gpu_uuid":"GPU-1","sm_clock_mhz":1980.0,"power_limit_w":700.0,"temperature_c":41.5,"other_processes":3)",
+      "");
+  const Result<EvalRecord> parsed = record_from_json(text);
+  REQUIRE(parsed.ok());
+  CHECK(parsed.value().record_version == 1);
+  CHECK(parsed.value().environment.driver.empty());
+  CHECK(parsed.value().environment.other_processes == -1);
+  CHECK(parsed.value().timing.empty());
+  CHECK_FALSE(parsed.value().submission.has_value());
+  CHECK(record_to_json(parsed.value(), -1).find(R"("record_version":1)") != std::string::npos);
+}
+
 TEST_CASE("a record survives the way through JSON") {
   const EvalRecord before = sample_record();
   for (const int indent : {-1, 0, 1, 2}) {
@@ -115,6 +164,16 @@ TEST_CASE("a record survives the way through JSON") {
     const EvalRecord& after = parsed.value();
     // Same text again: no field is lost. The fields below: none is read into another's place.
     REQUIRE(record_to_json(after, indent) == text);
+    REQUIRE(after.timing.size() == 1);
+    CHECK(after.timing[0].word == SpeedWord::kFaster);
+    CHECK(after.timing[0].speedup_high == 2.1);
+    REQUIRE(after.timing[0].pairs.size() == 2);
+    CHECK(after.timing[0].pairs[0].candidate_first);
+    CHECK(after.timing[0].pairs[1].candidate_sm_mhz == 900);
+    CHECK(after.timing[0].pairs[1].dropped == "clock");
+    CHECK(after.calibration->copy_bytes_per_s == 4.2e12);
+    CHECK(after.submission->completion_tokens == 2000);
+    CHECK(after.environment.gpu_uuid == "GPU-1");
     CHECK(after.id == before.id);
     CHECK(after.created_utc == before.created_utc);
     CHECK(after.task == before.task);
@@ -223,9 +282,10 @@ TEST_CASE("what is not a record is refused with its place") {
     const char* place;    // JSON pointer
     const char* message;  // part of the error's text
   } rows[] = {
-      {"missing version", R"("record_version":1,)", "", "/record_version", "missing"},
-      {"newer version", R"("record_version":1)", R"("record_version":2)", "/record_version", "expected 1, found 2"},
-      {"version as text", R"("record_version":1)", R"("record_version":"1")", "/record_version",
+      {"missing version", R"("record_version":2,)", "", "/record_version", "missing"},
+      {"newer version", R"("record_version":2)", R"("record_version":3)", "/record_version",
+       "expected 1 to 2, found 3"},
+      {"version as text", R"("record_version":2)", R"("record_version":"1")", "/record_version",
        "unknown record_version"},
       {"missing id", R"("id":"0123456789abcdef",)", "", "/id", "missing"},
       {"number for a string", R"("suite":"standard")", R"("suite":4)", "/suite", "a string"},
