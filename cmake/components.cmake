@@ -16,7 +16,7 @@ if(STEPBENCH_FUZZ)  # coverage feedback needs all parts instrumented; main comes
 endif()
 
 # words, errors, hashes
-sb_component(sb_base SOURCES ${H}/result.cc ${H}/words.cc ${H}/hash.cc ${H}/child_process.cc LINK OpenSSL::Crypto)
+sb_component(sb_base SOURCES ${H}/result.cc ${H}/words.cc ${H}/hash.cc ${H}/child_process.cc ${H}/generate.cc LINK OpenSSL::Crypto)
 
 # PTX text -> syntax tree, admission
 sb_component(sb_ptx
@@ -78,7 +78,7 @@ std::span<const OracleEntry> oracle_table() {
 }  // namespace stepbench
 " @ONLY)
 sb_component(sb_task
-  SOURCES ${H}/task.cc ${H}/json_reader.cc ${H}/shapes.cc ${H}/inputs.cc ${H}/hyper.cc ${H}/formula.cc ${H}/oracle.cc ${H}/compare.cc ${H}/mutants.cc
+  SOURCES ${H}/task.cc ${H}/json_reader.cc ${H}/shapes.cc ${H}/inputs.cc ${H}/code_map.cc ${H}/hyper.cc ${H}/formula.cc ${H}/oracle.cc ${H}/compare.cc ${H}/mutants.cc
           ${oracle_sources} ${CMAKE_BINARY_DIR}/generated/oracle_table.cc
   LINK sb_base fmt::fmt nlohmann_json::nlohmann_json ${MUPARSER_LIBRARY} Threads::Threads)
 
@@ -87,18 +87,40 @@ sb_component(sb_plan SOURCES ${H}/candidate.cc ${H}/plan_json.cc ${H}/expression
   LINK sb_task)
 
 # compiler front end
-sb_component(sb_compile SOURCES ${H}/compile.cc ${H}/compile_child.cc ${H}/nvrtc.cc ${H}/sandbox.cc ${H}/cache.cc ${H}/task_header.cc ${H}/headers.cc
+sb_component(sb_compile SOURCES ${H}/compile.cc ${H}/compile_child.cc ${H}/nvrtc.cc ${H}/sandbox.cc ${H}/cache.cc ${H}/task_header.cc ${H}/headers.cc ${H}/own_kernels.cc
   LINK sb_ptx sb_base fmt::fmt ${SECCOMP_LIBRARY} ${CMAKE_DL_LIBS})
+
+# statistics of timed samples: what both the measurement and the scores need
+sb_component(sb_statistics
+  SOURCES ${CMAKE_SOURCE_DIR}/scoring/paired_ratio.cc ${CMAKE_SOURCE_DIR}/scoring/sample_time.cc
+          ${CMAKE_SOURCE_DIR}/scoring/speedup.cc
+  LINK sb_base fmt::fmt)
 
 # checks and evaluation
 file(GLOB check_sources CONFIGURE_DEPENDS ${H}/check_*.cc)
-sb_component(sb_check SOURCES ${check_sources} ${H}/evaluate.cc LINK sb_plan sb_compile sb_vm)
+sb_component(sb_check SOURCES ${check_sources} ${H}/evaluate.cc ${H}/measure.cc ${H}/calibration.cc LINK sb_plan sb_compile sb_vm sb_statistics)
 
-# records, workers, scoring, command line
+# records, scores, and the store that keeps them
+file(GLOB store_sources CONFIGURE_DEPENDS ${H}/store/*.cc)
+sb_component(sb_store
+  SOURCES ${H}/record.cc ${H}/record_folder.cc ${H}/record_source.cc ${H}/resume.cc ${store_sources} ${CMAKE_SOURCE_DIR}/scoring/score.cc
+          ${CMAKE_SOURCE_DIR}/scoring/rank.cc
+  LINK sb_statistics sb_base fmt::fmt nlohmann_json::nlohmann_json SQLite::SQLite3)
+
+# workers, board, command line
 file(GLOB scoring_sources CONFIGURE_DEPENDS ${CMAKE_SOURCE_DIR}/scoring/*.cc)
+list(FILTER scoring_sources EXCLUDE REGEX "/(paired_ratio|sample_time|speedup|score|rank)\\.cc$")
 file(GLOB command_sources CONFIGURE_DEPENDS ${H}/command_*.cc)
-sb_component(sb_app SOURCES ${H}/record.cc ${H}/record_folder.cc ${H}/resume.cc ${H}/worker.cc ${H}/report.cc ${command_sources} ${scoring_sources}
-  LINK sb_check nlohmann_json::nlohmann_json CLI11::CLI11)
+# The board's pages, style sheet and script become part of the program.
+file(GLOB board_assets CONFIGURE_DEPENDS ${CMAKE_SOURCE_DIR}/scoring/board/*)
+set(board_assets_source ${CMAKE_BINARY_DIR}/generated/board_assets.cc)
+add_custom_command(OUTPUT ${board_assets_source}
+  COMMAND ${CMAKE_COMMAND} -D OUTPUT=${board_assets_source} -D FOLDER=${CMAKE_SOURCE_DIR}/scoring/board
+          -P ${CMAKE_SOURCE_DIR}/cmake/embed_board.cmake
+  DEPENDS ${board_assets} ${CMAKE_SOURCE_DIR}/cmake/embed_board.cmake VERBATIM)
+sb_component(sb_app
+  SOURCES ${H}/worker.cc ${H}/evaluate_files.cc ${H}/candidate_files.cc ${H}/report.cc ${H}/slurm.cc ${H}/slurm_manifest.cc ${command_sources} ${scoring_sources} ${board_assets_source}
+  LINK sb_check sb_store nlohmann_json::nlohmann_json CLI11::CLI11)
 add_executable(stepbench ${H}/main.cc)
 target_link_libraries(stepbench PRIVATE sb_app)
 
@@ -134,13 +156,29 @@ sb_tests(plan sb_catch sb_plan)
 sb_tests(compile sb_catch_child sb_compile sb_task)
 sb_tests(check sb_catch_child sb_check)
 sb_tests(app sb_catch sb_app)
+sb_tests(store sb_catch sb_store sb_compile)
+sb_tests(scoring sb_catch sb_app)
+sb_tests(slurm sb_catch sb_app)
+sb_tests(board sb_catch sb_app)
 sb_tests(faults sb_catch_child sb_app)
 sb_tests(bad_input sb_catch sb_app)
-foreach(part app faults bad_input)
+foreach(part app faults bad_input store board slurm)
   if(TARGET test_${part})
     add_dependencies(test_${part} stepbench)
   endif()
 endforeach()
+
+# Generated records for tests and measurements of the store and of what reads it.
+add_executable(make_records ${CMAKE_SOURCE_DIR}/tests/store/make_records.cc)
+target_link_libraries(make_records PRIVATE sb_store)
+if(TARGET test_store)
+  target_compile_definitions(test_store PRIVATE MAKE_RECORDS="$<TARGET_FILE:make_records>")
+  add_dependencies(test_store make_records)
+endif()
+
+# A made-up board for the check of its pages in a browser.
+add_executable(make_board_sample ${CMAKE_SOURCE_DIR}/tests/board/make_sample.cc)
+target_link_libraries(make_board_sample PRIVATE sb_app)
 
 # GPU tests: skipped, not passed, where there is no GPU (exit code 77 of tests/cuda/main.cc)
 file(GLOB gpu_test_sources CONFIGURE_DEPENDS ${CMAKE_SOURCE_DIR}/tests/cuda/*.cc)

@@ -7,7 +7,7 @@ set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/.."
 
 readonly packages=(cmake ninja-build g++ ccache make libcli11-dev libfmt-dev nlohmann-json3-dev catch2 libbenchmark-dev
-  libmuparser-dev libssl-dev libseccomp-dev clang-format)
+  libmuparser-dev libssl-dev libseccomp-dev libsqlite3-dev libkainjow-mustache-dev clang-format)
 # cuda_fp16.h includes nv/target (cccl) and crt/host_defines.h (crt).
 readonly wheels=(nvidia-cuda-nvrtc==13.0.88 nvidia-cuda-runtime==13.0.96 nvidia-cuda-crt==13.0.88 nvidia-cuda-cccl==13.0.85)
 readonly folder=${STEPBENCH_DEPS:-.deps}

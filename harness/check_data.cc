@@ -6,6 +6,7 @@
 #include <numeric>
 
 #include "harness/checks.h"
+#include "harness/inputs.h"
 
 namespace stepbench {
 
@@ -21,6 +22,17 @@ bool has_draw(const TaskSpec& task, const std::string& draw) {
   return std::any_of(task.hyper.begin(), task.hyper.end(), [&](const HyperField& field) { return field.draw == draw; });
 }
 
+size_t source_buffer(const TaskSpec& task, size_t buffer) {
+  const std::string_view value = shared_value(task.buffers[buffer].initial);
+  if (value.empty()) return buffer;
+  for (size_t b = 0; b < task.buffers.size(); ++b)
+    if (task.buffers[b].initial == value) return b;
+  for (size_t b = 0; b < task.buffers.size(); ++b)
+    if (shared_value(task.buffers[b].initial) == value) return b;
+  SB_ASSERT(false);  // the buffer itself is one
+  return buffer;
+}
+
 void fill_states(const TaskSpec& task, std::span<const TensorShape> tensors, const std::string& family,
                  const CaseData& data, bool zero_moments, BufferBytes& bytes) {
   bytes.resize(task.buffers.size());
@@ -28,13 +40,15 @@ void fill_states(const TaskSpec& task, std::span<const TensorShape> tensors, con
     const BufferSpec& buffer = task.buffers[b];
     if (buffer.role != Role::kInOut) continue;
     bytes[b].resize(tensors.size());
+    const size_t source = source_buffer(task, b);
+    const bool is_parameter = buffer.initial == "parameter" || buffer.initial == "parameter_copy";
     for (size_t i = 0; i < tensors.size(); ++i) {
-      if (zero_moments && buffer.initial != "parameter") {
+      if (zero_moments && !is_parameter) {
         const int64_t elements = buffer_elements(buffer, tensors[i]);
         bytes[b][i].assign(static_cast<size_t>(elements) * dtype_bytes(buffer.dtype), std::byte{0});
       } else {
         bytes[b][i] = make_values(buffer, tensors[i], family,
-                                  derive_seed(data.seed, "state", b, static_cast<uint64_t>(data.streams[i])));
+                                  derive_seed(data.seed, "state", source, static_cast<uint64_t>(data.streams[i])));
       }
     }
   }

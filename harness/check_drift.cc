@@ -129,16 +129,53 @@ class StepFeed {
 struct Distance {
   DriftPoint point;
   double rms_error = 0;
-  double limit_ratio = 0;  ///< rms_error in units of the limit; NaN when the candidate is not finite
+  double limit_ratio = 0;  ///< rms_error in units of the limit; NaN when not finite, 0 where drift is not judged
   int64_t worst_tensor = -1, worst_element = -1;
   double worst_expected = 0, worst_got = 0;
 };
+
+/// Units in the last place of all elements, summed.
+struct Ulps {
+  double squares = 0, fourth_powers = 0, most_square = 0;
+  void add(double ulp) {
+    const double square = ulp * ulp;
+    squares += square;
+    fourth_powers += square * square;
+    most_square = std::max(most_square, square);
+  }
+};
+
+/// Sum of squared errors, over all elements, that nobody can avoid after so many steps.
+double unavoidable(const BufferSpec& buffer, const Ulps& ulps, int64_t step) {
+  const auto t = static_cast<double>(step);
+  switch (buffer.rounding) {
+    // Every step rounds the stored value by up to half an ulp, and two or three times where decay and update are
+    // applied one after the other: a quarter of what one step is allowed. Such roundings add up like a random walk.
+    // Without this share a tiny learning rate would charge the number format to the candidate.
+    case Rounding::kNone: {
+      const double per_step = std::max(0.5, 0.25 * buffer.tolerance.step_ulp);
+      return per_step * per_step * t * ulps.squares;
+    }
+    // A random walk too, of at most f (1 - f) <= 1/4 ulp^2 per step; twice its root, for it is chance.
+    case Rounding::kStochastic: return t * ulps.squares;
+    // The oracle rounds alike. Errors of a few ulp of fp32 put a value on the other side of a boundary once in about
+    // 2^15 steps, and then it is a whole ulp away, perhaps for good. So many of these are expected; four standard
+    // deviations more and two elements are left to chance.
+    case Rounding::kNearest: {
+      constexpr double kCrossings = 0x1p-15;
+      return kCrossings * t * ulps.squares + 4 * std::sqrt(kCrossings * t * ulps.fourth_powers) + 2 * ulps.most_square;
+    }
+  }
+  SB_ASSERT(false);
+  return 0;
+}
 
 Distance measure(const BufferSpec& buffer, const std::vector<std::vector<double>>& start,
                  const std::vector<std::vector<double>>& expected, const std::vector<std::vector<double>>& got,
                  int64_t step) {
   Distance distance;
-  double error_squares = 0, movement_squares = 0, ulp_squares = 0, signed_sum = 0, signed_squares = 0;
+  double error_squares = 0, movement_squares = 0, signed_sum = 0, signed_squares = 0;
+  Ulps ulps;
   double worst = -1;
   int64_t count = 0;
   for (size_t i = 0; i < expected.size(); ++i) {
@@ -146,10 +183,9 @@ Distance measure(const BufferSpec& buffer, const std::vector<std::vector<double>
       const double error = got[i][e] - expected[i][e];
       const double movement = expected[i][e] - start[i][e];
       const double along = movement > 0 ? error : movement < 0 ? -error : 0;
-      const double ulp = ulp_of(buffer.dtype, expected[i][e]);
+      ulps.add(ulp_of(buffer.dtype, expected[i][e]));
       error_squares += error * error;
       movement_squares += movement * movement;
-      ulp_squares += ulp * ulp;
       signed_sum += along;
       signed_squares += along * along;
       if (!(std::fabs(error) <= worst)) {  // also true for NaN
@@ -169,11 +205,9 @@ Distance measure(const BufferSpec& buffer, const std::vector<std::vector<double>
   const double n = static_cast<double>(count);
   const double movement = std::sqrt(movement_squares / n);
   distance.rms_error = std::sqrt(error_squares / n);
-  // Every step rounds the stored value by up to half an ulp, which nobody can avoid; such roundings add up like a
-  // random walk. Without this share a tiny learning rate would charge the number format to the candidate.
-  const double rounding = 0.5 * std::sqrt(static_cast<double>(step)) * std::sqrt(ulp_squares / n);
+  const double rounding = std::sqrt(unavoidable(buffer, ulps, step) / n);
   const double limit = buffer.tolerance.drift_ratio * movement + rounding;
-  distance.limit_ratio = distance.rms_error / limit;
+  if (buffer.tolerance.drift_ratio > 0) distance.limit_ratio = distance.rms_error / limit;
   const double mean = signed_sum / n;
   if (movement > 0) {
     distance.point.rms_ratio = distance.rms_error / movement;

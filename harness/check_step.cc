@@ -4,6 +4,7 @@
 
 #include <cmath>
 #include <cstring>
+#include <functional>
 #include <utility>
 
 #include "harness/checks.h"
@@ -27,16 +28,23 @@ struct BufferFinding {
   CompareResult worst;
 };
 
-std::string describe(const std::string& name, const BufferFinding& finding) {
+/// Where an element of the judged list lies in the candidate's list.
+struct Place {
+  int64_t tensor = 0, element = 0;
+};
+using PlaceOf = std::function<Place(int64_t tensor, int64_t element)>;
+std::string to_text(const Place& place) { return fmt::format("tensor {} element {}", place.tensor, place.element); }
+
+std::string describe(const std::string& name, const BufferFinding& finding, const PlaceOf& place) {
   const CompareResult& bad = finding.bad;
-  std::string text =
-      fmt::format("{} differs at tensor {} element {}: expected {:.9g}, got {:.9g} ({})", name, finding.bad_tensor,
-                  bad.first_bad_element, bad.first_bad_expected, bad.first_bad_got, times_limit(bad.first_bad_ratio));
+  std::string text = fmt::format("{} differs at {}: expected {:.9g}, got {:.9g} ({})", name,
+                                 to_text(place(finding.bad_tensor, bad.first_bad_element)), bad.first_bad_expected,
+                                 bad.first_bad_got, times_limit(bad.first_bad_ratio));
   const bool same = finding.worst_tensor == finding.bad_tensor && finding.worst.worst_element == bad.first_bad_element;
   if (!same && finding.worst_tensor >= 0) {
-    text += fmt::format("; worst at tensor {} element {}: expected {:.9g}, got {:.9g} ({})", finding.worst_tensor,
-                        finding.worst.worst_element, finding.worst.worst_expected, finding.worst.worst_got,
-                        times_limit(finding.worst_ratio));
+    text += fmt::format("; worst at {}: expected {:.9g}, got {:.9g} ({})",
+                        to_text(place(finding.worst_tensor, finding.worst.worst_element)), finding.worst.worst_expected,
+                        finding.worst.worst_got, times_limit(finding.worst_ratio));
   }
   return text;
 }
@@ -52,14 +60,49 @@ void shape_scale(const TaskSpec& task, std::span<const TensorShape> tensors, Hos
   }
 }
 
+/// Every value is one of its two neighbours; here it is whether chance chose between them.
+void judge_decisions(const BufferSpec& buffer, size_t b, std::span<const Window> windows, JudgeSpace& space,
+                     StepJudgement& judgement) {
+  RoundingDecisions decisions;
+  std::vector<double> limit;
+  for (size_t i = 0; i < space.exact.values[b].size(); ++i) {
+    const std::vector<double>& exact = space.exact.values[b][i];
+    limit.resize(exact.size());
+    for (size_t e = 0; e < exact.size(); ++e) {
+      limit[e] = buffer.tolerance.step_scale_ratio * space.scale.values[b][i][e] +
+                 buffer.tolerance.step_ulp * ulp_of(DType::kF32, exact[e]);
+    }
+    add_decisions(decisions, exact, space.stored.values[b][i], limit, buffer.dtype);
+  }
+  const auto previous = space.decisions.find(b);
+  const bool comparable = windows.empty() && previous != space.decisions.end();
+  const RoundingJudgement rounding =
+      judge_rounding(decisions, comparable ? &previous->second : nullptr, !windows.empty());
+  space.decisions[b] = std::move(decisions);
+  if (!rounding.fault) return;
+  Failure failure;
+  failure.verdict = Verdict::kWrongResult;
+  failure.message = fmt::format("{} is not rounded stochastically: {}, {:.1f} standard errors from chance (limit {:g})",
+                                buffer.name, rounding.fault->what, std::fabs(rounding.fault->sigma), kMostSigma);
+  failure.buffer = buffer.name;
+  failure.error_ratio = std::fabs(rounding.fault->sigma) / kMostSigma;
+  judgement.failure = std::move(failure);
+}
+
 }  // namespace
 
 Result<StepJudgement> judge_step(const TaskSpec& task, std::span<const TensorShape> tensors, const HyperValues& hyper,
-                                 const BufferBytes& before, const BufferBytes& after, int threads, JudgeSpace& space) {
+                                 const BufferBytes& before, const BufferBytes& after, int threads, JudgeSpace& space,
+                                 std::span<const Window> windows) {
+  SB_ASSERT(windows.empty() || windows.size() == tensors.size());
   to_host(task, Role::kIn, before, space.state);
   to_host(task, Role::kInOut, before, space.state);
+  to_host(task, Role::kInOut, after, space.stored);
   shape_scale(task, tensors, space.scale);
-  const Result<void> stepped = oracle_step(task, tensors, hyper, space.state, &space.scale, threads);
+  std::vector<OraclePlace> places;
+  for (const Window& window : windows) places.push_back({.tensor = window.tensor, .first = window.first});
+  const OracleDetail detail{.exact = &space.exact, .stored = &space.stored, .places = places};
+  const Result<void> stepped = oracle_step(task, tensors, hyper, space.state, &space.scale, threads, detail);
   if (!stepped.ok()) return stepped.error();
 
   StepJudgement judgement;
@@ -69,9 +112,9 @@ Result<StepJudgement> judge_step(const TaskSpec& task, std::span<const TensorSha
     if (buffer.role != Role::kInOut) continue;
     BufferFinding finding;
     for (size_t i = 0; i < tensors.size(); ++i) {
-      const std::vector<double> got = to_double(buffer.dtype, after[b][i]);
-      const CompareResult result =
-          compare(space.state.values[b][i], got, space.scale.values[b][i], buffer.tolerance, buffer.dtype);
+      const HostState& expected = buffer.rounding == Rounding::kNone ? space.state : space.exact;
+      const CompareResult result = compare(expected.values[b][i], space.stored.values[b][i], space.scale.values[b][i],
+                                           buffer.tolerance, buffer.dtype, buffer.rounding);
       const int64_t expected_elements = buffer_elements(buffer, tensors[i]);
       if (result.elements_checked != expected_elements) {
         return Error{ErrorCode::kInternal, "the comparison left elements out", fmt::format("{}[{}]", buffer.name, i),
@@ -94,15 +137,28 @@ Result<StepJudgement> judge_step(const TaskSpec& task, std::span<const TensorSha
     }
     if (finding.bad_tensor >= 0) bad_buffers.emplace_back(b, finding);
   }
-  if (bad_buffers.empty()) return judgement;
+  if (bad_buffers.empty()) {
+    for (size_t b = 0; b < task.buffers.size() && !judgement.failure; ++b) {
+      if (task.buffers[b].rounding == Rounding::kStochastic)
+        judge_decisions(task.buffers[b], b, windows, space, judgement);
+    }
+    return judgement;
+  }
 
   const auto& [first, finding] = bad_buffers.front();
+  const BufferSpec& first_buffer = task.buffers[first];
+  const PlaceOf place_of = [&](int64_t tensor, int64_t element) {
+    if (windows.empty()) return Place{tensor, element};
+    const Window& window = windows[static_cast<size_t>(tensor)];
+    return Place{window.tensor, element + buffer_elements(first_buffer, make_shape({window.first}))};
+  };
+  const Place place = place_of(finding.bad_tensor, finding.bad.first_bad_element);
   Failure failure;
   failure.verdict = Verdict::kWrongResult;
-  failure.message = describe(task.buffers[first].name, finding);
-  failure.buffer = task.buffers[first].name;
-  failure.tensor = finding.bad_tensor;
-  failure.element = finding.bad.first_bad_element;
+  failure.message = describe(first_buffer.name, finding, place_of);
+  failure.buffer = first_buffer.name;
+  failure.tensor = place.tensor;
+  failure.element = place.element;
   failure.expected = finding.bad.first_bad_expected;
   failure.got = finding.bad.first_bad_got;
   failure.error_ratio = finding.bad.first_bad_ratio;

@@ -6,12 +6,14 @@
 #include <atomic>
 #include <cstdint>
 #include <functional>
+#include <map>
 #include <memory>
 #include <optional>
 #include <span>
 #include <string>
 #include <vector>
 
+#include "harness/check_stochastic.h"
 #include "harness/stages.h"
 
 namespace stepbench {
@@ -85,6 +87,8 @@ struct CaseData {
 };
 CaseData case_data(const CheckContext& context, const std::string& check, const CaseSpec& spec);
 
+/// The buffer whose random stream the states of `buffer` come from: another one for shares of one value (inputs.h).
+size_t source_buffer(const TaskSpec& task, size_t buffer);
 bool has_draw(const TaskSpec& task, const std::string& draw);  ///< some Hyper field is drawn this way
 /// Fills the `inout` buffers of `bytes`; `zero_moments`: everything that is not a parameter starts at zero.
 void fill_states(const TaskSpec& task, std::span<const TensorShape> tensors, const std::string& family,
@@ -107,11 +111,20 @@ struct StepJudgement {
 };
 /// Memory that is used again from step to step.
 struct JudgeSpace {
-  HostState state, scale;
+  HostState state, scale, exact, stored;
+  /// Per buffer with stochastic rounding: decisions of the step judged before, for correlations from step to step.
+  std::map<size_t, RoundingDecisions> decisions;
+};
+/// Part of one tensor: elements [first, first + count).
+struct Window {
+  int64_t tensor = 0, first = 0, count = 0;
 };
 /// Oracle step from exactly `before` (states and inputs), compared with `after`, every element of every `inout` buffer.
+/// With `windows`, `tensors` and all data are those parts of a longer list, one per window, and failures name the place
+/// in that list; element-wise tasks only.
 Result<StepJudgement> judge_step(const TaskSpec& task, std::span<const TensorShape> tensors, const HyperValues& hyper,
-                                 const BufferBytes& before, const BufferBytes& after, int threads, JudgeSpace& space);
+                                 const BufferBytes& before, const BufferBytes& after, int threads, JudgeSpace& space,
+                                 std::span<const Window> windows = {});
 /// First difference in the buffers of one role, bit by bit.
 struct BitDifference {
   size_t buffer = 0, tensor = 0;
@@ -156,6 +169,54 @@ Result<CheckOutcome> run_cases(const CheckContext& context, const std::string& c
 Result<void> select_case(const CheckContext& context, const std::string& check, std::vector<CaseSpec>& cases);
 /// Fills check, case and seed of a failure.
 Failure in_case(Failure failure, const std::string& check, const std::string& case_name, uint64_t seed, int64_t step);
+
+// --------------------------------------------------------------------------------------------- lists of real size
+// (check_window.cc)
+/// Seed of the data of a list that is too large to be kept on the host: every value can be made again where it is
+/// needed.
+struct LargeData {
+  uint64_t seed = 0;
+};
+/// Elements of such a task do not depend on one another: the oracle runs on any part of a tensor (oracle.cc).
+bool is_elementwise(const TaskSpec& task);
+/// The whole list in windows of at most kWindowElements; every window starts at a multiple of it.
+inline constexpr int64_t kWindowElements = int64_t{1} << 18;
+std::vector<Window> all_windows(std::span<const TensorShape> tensors);
+/// First and last elements of every tensor, and random windows until `elements` are covered (or all).
+inline constexpr int64_t kAuditWindow = 4096;
+std::vector<Window> audit_windows(std::span<const TensorShape> tensors, int64_t elements, uint64_t seed);
+/// One window for each tensor: for tasks that cannot be cut.
+std::vector<Window> whole_tensors(std::span<const TensorShape> tensors);
+std::vector<TensorShape> window_shapes(std::span<const Window> windows);
+/// Fills the buffers of one role on the device: states as before step 0, inputs as of step `draw`.
+Result<void> generate_buffers(Rig& rig, const TaskSpec& task, std::span<const TensorShape> tensors, Role role,
+                              const LargeData& data, int64_t draw, int threads);
+/// The same values on the host, for some windows.
+void generate_windows(const TaskSpec& task, std::span<const TensorShape> tensors, Role role,
+                      std::span<const Window> windows, const LargeData& data, int64_t draw, int threads,
+                      BufferBytes& bytes);
+Result<void> read_windows(Rig& rig, const TaskSpec& task, std::span<const TensorShape> tensors, Role role,
+                          std::span<const Window> windows, BufferBytes& bytes);
+/// judge_step over windows, shared among threads.
+Result<StepJudgement> judge_windows(const TaskSpec& task, std::span<const TensorShape> tensors,
+                                    std::span<const Window> windows, const HyperValues& hyper,
+                                    const BufferBytes& before, const BufferBytes& after, int threads);
+/// Judges every element of the first step after generate_buffers(Role::kInOut), in parts.
+Result<StepJudgement> judge_first_step(Rig& rig, const TaskSpec& task, std::span<const TensorShape> tensors,
+                                       const HyperValues& hyper, const LargeData& data, int threads);
+/// Runs work(i) for i in [0, count) on up to `threads` threads.
+void run_parallel(int threads, size_t count, const std::function<void(size_t)>& work);
+
+/// Which steps of a large list are judged in full. Up to `every_element_limit` parameters: every step. Above: every
+/// element of the first step, and in every later step an audit of `audit_elements` elements and all ends of tensors.
+struct LargeRule {
+  int64_t every_element_limit = int64_t{1} << 25;
+  int64_t audit_elements = int64_t{1} << 20;
+};
+/// Lists of real models and beyond 2^31 elements (check_large.cc). Lists that the device has no memory for are left out
+/// with a note.
+Result<CheckOutcome> check_large(const CheckContext& context, std::span<const LargeSpec> specs, const LargeRule& rule,
+                                 const DeviceInfo& info);
 
 // --------------------------------------------------------------------------------------------- the checks
 /// One teacher-forced case: every step starts from the candidate's own state before it (check_teacher.cc).

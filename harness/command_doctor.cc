@@ -9,7 +9,9 @@
 #include <string>
 #include <vector>
 
+#include "harness/calibration.h"
 #include "harness/commands.h"
+#include "harness/own_kernels.h"
 #include "harness/record_folder.h"
 #include "harness/stages.h"
 
@@ -102,13 +104,46 @@ Finding find_gpu() {
   return {"GPU", true, false, fmt::format("{}, {}", source.value().info.name, source.value().info.detail), ""};
 }
 
+std::string rates_text(const Calibration& rates) {
+  return fmt::format("reads {:.0f} GB/s, copies {:.0f} GB/s (read + written), an empty launch {:.2f} us, L2 {} MiB; {}",
+                     rates.read_bytes_per_s / 1e9, rates.copy_bytes_per_s / 1e9, rates.launch_ns / 1e3,
+                     rates.l2_bytes >> 20, rates.measured_utc);
+}
+
+/// What times are judged against. `measure`: now, whatever was kept.
+Finding find_calibration(bool measure) {
+  const char* const name = "calibration";
+  const Result<DeviceSource> source = device_source("cuda", nullptr);
+  if (!source.ok()) return {name, false, false, "no GPU to calibrate", "nothing to do: the VM gives no times"};
+  Environment environment;
+  source.value().describe(environment);
+  if (!measure) {
+    const std::optional<Calibration> kept = load_calibration(environment.gpu_uuid);
+    if (!kept) return {name, false, false, "none yet", "stepbench doctor --calibrate, or the first timed evaluation"};
+    return {name, true, false, rates_text(*kept), ""};
+  }
+  CompileOptions options;
+  options.arch = source.value().info.arch;
+  const Result<CompiledModule> own_kernels = compile_own_kernels(options);
+  if (!own_kernels.ok()) return {name, false, false, to_text(own_kernels.error()), "see the compiler above"};
+  const Result<Calibration> rates = calibration_of(source.value(), environment.gpu_uuid, own_kernels.value(), true);
+  if (!rates.ok()) return {name, false, false, to_text(rates.error()), "try again when the GPU is free"};
+  return {name, true, false, rates_text(rates.value()), ""};
+}
+
 }  // namespace
 
 int run_doctor(const DoctorArguments& arguments) {
   const Result<CompilerInfo> compiler = find_compiler();
-  const std::vector<Finding> findings = {
-      find_nvrtc(compiler), find_headers(compiler),          find_processor(), find_cores(), find_tasks(),
-      find_cache(),         find_records(arguments.records), find_gpu()};
+  const std::vector<Finding> findings = {find_nvrtc(compiler),
+                                         find_headers(compiler),
+                                         find_processor(),
+                                         find_cores(),
+                                         find_tasks(),
+                                         find_cache(),
+                                         find_records(arguments.records),
+                                         find_gpu(),
+                                         find_calibration(arguments.calibrate)};
   bool can_evaluate = true;
   for (const Finding& finding : findings) can_evaluate = can_evaluate && (finding.ok || !finding.needed);
 

@@ -8,6 +8,8 @@
 #include <span>
 #include <string>
 
+#include "harness/command_line_slurm.h"
+#include "harness/command_line_store.h"
 #include "harness/commands.h"
 #include "harness/record.h"
 
@@ -25,7 +27,8 @@ constexpr const char* kMainExamples =
     "  stepbench tasks                     what can be computed\n"
     "  stepbench show adamw                everything an author needs to know about one task\n"
     "  stepbench eval my_adamw.cu          is my kernel right?\n"
-    "  stepbench replay 3f2a               run the failing case of a record again\n\n"
+    "  stepbench replay 3f2a               run the failing case of a record again\n"
+    "  stepbench submit a.cu --as ada      evaluate, and keep the record under a name for the board\n\n"
     "Exit codes: 0 passed or done, 1 a candidate failed, 2 wrong usage or input file, 3 environment, or not judged.";
 
 constexpr const char* kTasksExamples =
@@ -70,7 +73,41 @@ constexpr const char* kDoctorExamples =
     "  stepbench doctor --json\n\n"
     "Exit codes: 0 evaluations can run, 3 something they need is missing.";
 
-constexpr const char* kCommands[] = {"tasks", "show", "eval", "replay", "doctor"};
+constexpr const char* kBoardExamples =
+    "Examples:\n"
+    "  stepbench board --out site                          the store as a site: open site/index.html, no server "
+    "needed\n"
+    "  stepbench board results/ more.jsonl --out site      records from folders and files instead\n"
+    "  stepbench board --task adamw --format md            one task as a table, on standard output\n"
+    "  stepbench board --format csv --out board.csv        one line per candidate, for a spreadsheet\n\n"
+    "The folder is replaced as a whole, and only when `stepbench board` made it or it is empty. Its page \"How to "
+    "read\"\n"
+    "gives the rules. Exit codes: 0 done, 2 wrong usage or input, 3 environment.";
+
+constexpr const char* kRegressExamples =
+    "Examples:\n"
+    "  stepbench regress old/ new/                             two folders of records\n"
+    "  stepbench regress main.jsonl --eval kernels/*.cu        evaluate now, compare with an export\n"
+    "  stepbench regress store.db --task adamw --eval a.cu --suite standard --salt 2a\n"
+    "                                                          one task of a store, with fixed random numbers\n"
+    "  stepbench regress main.jsonl new.jsonl --tolerance 0.03 --require-all\n"
+    "                                                          3 % slower is tolerated, a missing candidate is not\n"
+    "  stepbench regress main.jsonl --eval k/*.cu --format github --also junit=r.xml --also sarif=r.sarif --also "
+    "md=r.md\n"
+    "                                                          annotations on standard output, files beside\n\n"
+    "OLD and NEW are folders of records, record files (.json), JSON Lines, or store files. Candidates are matched by "
+    "task\n"
+    "and path, else by file name; the newest record of each counts. Speed is compared only between runs on the same "
+    "kind\n"
+    "of GPU, by the same method, against the same baseline, and is a regression only when the whole 95 % interval of "
+    "the\n"
+    "change lies beyond the tolerance. What cannot be compared is said, and not counted.\n"
+    "Exit codes, the highest that applies: 0 no regression, 1 a regression, 2 wrong usage or input, 3 environment, or "
+    "a\n"
+    "candidate could not be judged (harness_error).";
+
+constexpr const char* kCommands[] = {"tasks",  "show",   "eval",    "submit", "store",
+                                     "replay", "doctor", "regress", "slurm",  "board"};
 
 /// CLI11 names an unknown command "argument not expected"; this says what there is instead.
 bool is_unknown_command(const std::string& first) {
@@ -82,7 +119,10 @@ bool is_unknown_command(const std::string& first) {
 
 std::string known_commands() {
   std::string text;
-  for (const char* command : kCommands) text += (text.empty() ? "" : " ") + std::string(command);
+  for (const char* command : kCommands) {
+    if (!text.empty()) text += ' ';
+    text += command;
+  }
   return text;
 }
 
@@ -139,6 +179,10 @@ int run_command_line(int argc, char** argv) {
       ->check(CLI::Range(0.001, 1e6).description(""));
   add_records_option(*eval_command, eval.records);
   eval_command->add_option("--only", eval.only, "run one check, or one case of it")->type_name("CHECK[/CASE]");
+  eval_command
+      ->add_option("--baseline", eval.baseline,
+                   "time against this kernel (default: the fastest of reference_kernels/TASK on each list)")
+      ->type_name("FILE");
   eval_command->add_flag("--no-cache", eval.no_cache, "compile even when the compiled code is in the cache");
   eval_command->add_flag("--profile", eval.profile, "also print where the evaluation's own time went");
   eval_command->add_flag("--resume", eval.resume,
@@ -148,12 +192,23 @@ int run_command_line(int argc, char** argv) {
   eval_command->footer(kEvalExamples);
   eval_command->callback([&] { run = [&] { return run_eval(eval); }; });
 
+  SubmitArguments submit;
+  add_submit_command(app, submit, run);
+
+  SlurmArguments slurm;
+  add_slurm_command(app, slurm, run);
+  StoreArguments store;
+  add_store_command(app, store, run);
+
   ReplayArguments replay;
   CLI::App* replay_command = app.add_subcommand("replay", "run the failing case of a record again");
   replay_command->add_option("record", replay.record, "id, beginning of an id, or path of a record file")
       ->required()
       ->type_name("ID");
   add_records_option(*replay_command, replay.records);
+  replay_command
+      ->add_option("--store", replay.store, "look into this store (default: the folder, then the default store)")
+      ->type_name("FILE");
   replay_command->add_option("--timeout", replay.timeout_s, "seconds (default by suite: 300, 1800, 7200)")
       ->type_name("S")
       ->check(CLI::Range(0.001, 1e6).description(""));
@@ -165,8 +220,82 @@ int run_command_line(int argc, char** argv) {
   CLI::App* doctor_command = app.add_subcommand("doctor", "say what this machine has and lacks");
   add_records_option(*doctor_command, doctor.records);
   doctor_command->add_flag("--json", doctor.json, "print a JSON object");
+  doctor_command->add_flag("--calibrate", doctor.calibrate,
+                           "measure what the GPU's memory reaches, and keep it for later evaluations");
   doctor_command->footer(kDoctorExamples);
   doctor_command->callback([&] { run = [&] { return run_doctor(doctor); }; });
+
+  RegressArguments regress;
+  regress.eval.suite.clear();
+  CLI::App* regress_command = app.add_subcommand("regress", "compare a new run with stored records, or two sets");
+  regress_command->add_option("old", regress.before, "records to compare with: folder, .json, .jsonl or store file")
+      ->required()
+      ->type_name("OLD");
+  regress_command->add_option("new", regress.after, "new records, the same; or give --eval")->type_name("NEW");
+  regress_command->add_option("--eval", regress.eval.files, "evaluate these candidates, and compare their records")
+      ->type_name("FILE..");
+  regress_command->add_option("--task", regress.task, "only this task")->type_name("TASK");
+  regress_command
+      ->add_option("--tolerance", regress.tolerance_ratio,
+                   "share by which speed, spills and bytes may get worse (default 0.01)")
+      ->type_name("SHARE")
+      ->check(CLI::Range(0.0, 10.0).description(""));
+  regress_command
+      ->add_option("--error-factor", regress.error_factor,
+                   "growth of errors and drift that counts, once they reach a tenth of their limit (default 2)")
+      ->type_name("X")
+      ->check(CLI::Range(1.0, 1e9).description(""));
+  regress_command->add_flag("--require-all", regress.require_all,
+                            "a candidate of OLD that the new side lacks is a regression");
+  regress_command->add_option("--format", regress.format, "table, md, junit, sarif, github or json (default table)")
+      ->type_name("NAME");
+  regress_command->add_option("--out", regress.out, "file for it (default: standard output)")->type_name("FILE");
+  regress_command->add_option("--also", regress.also, "write another form too; may be repeated")
+      ->type_name("FORMAT=FILE")
+      ->allow_extra_args(false);
+  regress_command->add_flag("--all", regress.all, "table: show what is the same, too");
+  regress_command->add_flag("--quiet", regress.eval.quiet, "for --eval: print no progress");
+  regress_command
+      ->add_option("--suite", regress.eval.suite, "for --eval: smoke, standard or full (default: that of OLD)")
+      ->type_name("NAME");
+  regress_command->add_option("--device", regress.eval.device, "for --eval: auto, vm or cuda (default auto)")
+      ->type_name("NAME");
+  regress_command->add_option("--salt", regress.eval.salt, "for --eval: 1 to 16 hex digits (default: drawn)")
+      ->type_name("HEX");
+  regress_command->add_option("--jobs", regress.eval.jobs, "for --eval: candidates at the same time (default 1)")
+      ->type_name("N")
+      ->check(CLI::Range(1, 1024).description(""));
+  regress_command->add_option("--timeout", regress.eval.timeout_s, "for --eval: seconds per candidate")
+      ->type_name("S")
+      ->check(CLI::Range(0.001, 1e6).description(""));
+  add_records_option(*regress_command, regress.eval.records);
+  regress_command->footer(kRegressExamples);
+  regress_command->callback([&] { run = [&] { return run_regress(regress); }; });
+
+  BoardArguments board;
+  CLI::App* board_command = app.add_subcommand("board", "make the leaderboard: a site, or one table");
+  board_command->add_option("inputs", board.inputs, "folders of records, record files (.json) or files of JSON Lines")
+      ->type_name("PATH");
+  board_command
+      ->add_option("--store", board.store,
+                   "store file (default: $STEPBENCH_STORE, else $XDG_DATA_HOME/stepbench/store.db, else "
+                   "~/.local/share/stepbench/store.db)")
+      ->type_name("FILE");
+  board_command->add_option("--format", board.format, "html, md, csv or json (default html)")->type_name("NAME");
+  board_command
+      ->add_option("--out", board.out,
+                   "folder for html (default: board), file for the others (default: standard output)")
+      ->type_name("PATH");
+  board_command->add_option("--task", board.task, "only this task")->type_name("TASK");
+  board_command
+      ->add_option("--pages", board.pages,
+                   "records with a page of their own: the best N of each ranking and the newest N of each task "
+                   "(default 100)")
+      ->type_name("N")
+      ->check(CLI::Range(1, 100000).description(""));
+  board_command->add_flag("--quiet", board.quiet, "print no progress and no summary");
+  board_command->footer(kBoardExamples);
+  board_command->callback([&] { run = [&] { return run_board(board); }; });
 
   if (argc < 2) {
     fmt::print(stderr, "{}", app.help());
@@ -177,8 +306,13 @@ int run_command_line(int argc, char** argv) {
   try {
     app.parse(argc, argv);
   } catch (const CLI::CallForHelp&) {
-    const std::vector<CLI::App*> chosen = app.get_subcommands();
-    fmt::print("{}", chosen.empty() ? app.help() : chosen.front()->help("stepbench"));
+    const CLI::App* asked = &app;
+    std::string name;
+    while (!asked->get_subcommands().empty()) {
+      name += (name.empty() ? "" : " ") + (asked == &app ? std::string("stepbench") : asked->get_name());
+      asked = asked->get_subcommands().front();
+    }
+    fmt::print("{}", asked->help(name));
     return kExitDone;
   } catch (const CLI::CallForVersion& version) {
     fmt::print("{}\n", version.what());

@@ -1,4 +1,5 @@
-// `stepbench replay`: the failing case of a record once more, from the record alone.
+// `stepbench replay`: the failing case of a record once more, from the record alone, which lies in the folder of
+// records or in the store.
 #include <fmt/format.h>
 #include <unistd.h>
 
@@ -13,13 +14,14 @@
 #include "harness/record_folder.h"
 #include "harness/report.h"
 #include "harness/stages.h"
+#include "harness/store.h"
 #include "harness/worker.h"
 
 namespace stepbench {
 namespace {
 
 /// Checks that run cases, and so can be run alone; all other stages run in every evaluation.
-constexpr std::string_view kChecks[] = {"edges", "families", "determinism", "drift"};
+constexpr std::string_view kChecks[] = {"edges", "families", "determinism", "drift", "large", "timing"};
 
 bool same_number(double a, double b) {
   return std::bit_cast<uint64_t>(a) == std::bit_cast<uint64_t>(b) || (a != a && b != b);
@@ -98,12 +100,34 @@ Result<EvalRecord> run_again(const EvalRecord& before, const EvalOptions& option
                            [&](const Progress& report) { progress.show("replay", report); });
 }
 
+/// In the store when one is named; else as a file or in the folder of records, and then in the default store.
+Result<EvalRecord> find_anywhere(const ReplayArguments& arguments) {
+  if (!arguments.store.empty()) {
+    const Result<StorePtr> store = open_store(arguments.store, {});
+    if (!store.ok()) return store.error();
+    return load_record(*store.value(), arguments.record);
+  }
+  const Result<std::string> folder = records_folder(arguments.records);
+  if (!folder.ok()) return folder.error();
+  Result<EvalRecord> in_folder = find_record(folder.value(), arguments.record);
+  const bool is_path = arguments.record.find('/') != std::string::npos || arguments.record.ends_with(".json");
+  if (in_folder.ok() || in_folder.error().code != ErrorCode::kNotFound || is_path) return in_folder;
+  const Result<std::string> path = store_path("");
+  if (!path.ok()) return in_folder;
+  const Result<StorePtr> store = open_store(path.value(), {});
+  if (!store.ok() && store.error().code == ErrorCode::kNotFound) return in_folder;
+  if (!store.ok()) return store.error();
+  Result<EvalRecord> in_store = load_record(*store.value(), arguments.record);
+  if (in_store.ok() || in_store.error().code != ErrorCode::kNotFound) return in_store;
+  Error neither = in_folder.error();
+  neither.place += fmt::format(" and {}", path.value());
+  return neither;
+}
+
 }  // namespace
 
 int run_replay(const ReplayArguments& arguments) {
-  const Result<std::string> folder = records_folder(arguments.records);
-  if (!folder.ok()) return report_error(folder.error());
-  const Result<EvalRecord> found = find_record(folder.value(), arguments.record);
+  const Result<EvalRecord> found = find_anywhere(arguments);
   if (!found.ok()) return report_error(found.error());
   const EvalRecord& before = found.value();
   const Result<uint64_t> salt = parse_hex(before.salt);

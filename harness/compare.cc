@@ -17,7 +17,7 @@ struct Format {
   int most_exponent;
 };
 
-bool is_integer(DType dtype) { return dtype == DType::kU8 || dtype == DType::kI32; }
+bool is_integer(DType dtype) { return dtype == DType::kU8 || dtype == DType::kI32 || dtype == DType::kI16; }
 
 Format format_of(DType dtype) {
   switch (dtype) {
@@ -25,7 +25,8 @@ Format format_of(DType dtype) {
     case DType::kBf16: return {7, -126, 127};
     case DType::kF16: return {10, -14, 15};
     case DType::kU8:
-    case DType::kI32: break;
+    case DType::kI32:
+    case DType::kI16: break;
   }
   SB_ASSERT(false);
   return {};
@@ -68,8 +69,26 @@ void read_all(std::span<const std::byte> bytes, std::vector<double>& out, Conver
   }
 }
 
+/// Distance from `got` to the next value of the format, on the side of `toward`.
+double gap(const Format& format, double got, double toward) {
+  const double ulp = ulp_in(format, got);
+  const bool outward = got == 0 || (toward > got) == (got > 0);
+  if (outward) return ulp;
+  const bool power = (std::bit_cast<uint64_t>(got) & 0xfffffffffffffu) == 0;  // the gap below is that of its octave
+  return power && exponent_of(got) > format.least_exponent ? ulp / 2 : ulp;
+}
+
+/// How far `expected` is from the numbers that may be rounded to `got`: half of the way to its neighbours when to
+/// nearest, all of it when by chance. 0 among them; NaN where something is not finite.
+double beyond_rounding(const Format* format, double expected, double got, Rounding rounding) {
+  const double distance = std::fabs(got - expected);
+  const double share = rounding == Rounding::kNearest ? 0.5 : 1;
+  const double allowed = share * (format == nullptr ? 1 : gap(*format, got, expected));
+  return distance <= allowed ? 0 : distance - allowed;
+}
+
 /// Error in units of the limit where the fast path does not apply: something is not finite, or the limit is zero.
-double unusual_ratio(double expected, double got, double limit, double overflow) {
+double unusual_ratio(double expected, double got, double error, double limit, double overflow) {
   constexpr double kInfinity = std::numeric_limits<double>::infinity();
   if (std::isnan(expected) || std::isnan(got)) return std::isnan(expected) && std::isnan(got) ? 0 : kInfinity;
   if (std::isinf(expected)) return got == expected ? 0 : kInfinity;
@@ -79,7 +98,6 @@ double unusual_ratio(double expected, double got, double limit, double overflow)
     const double side = std::signbit(got) ? -1.0 : 1.0;
     return expected * side + limit >= overflow ? 0 : kInfinity;
   }
-  const double error = std::fabs(got - expected);
   if (error == 0) return 0;
   return limit > 0 ? error / limit : kInfinity;
 }
@@ -98,6 +116,7 @@ std::vector<double> to_double(DType dtype, std::span<const std::byte> bytes) {
     case DType::kF16: read_all<uint16_t>(bytes, out, from_f16); return out;
     case DType::kU8: read_all<uint8_t>(bytes, out, [](uint8_t v) { return static_cast<double>(v); }); return out;
     case DType::kI32: read_all<int32_t>(bytes, out, [](int32_t v) { return static_cast<double>(v); }); return out;
+    case DType::kI16: read_all<int16_t>(bytes, out, [](int16_t v) { return static_cast<double>(v); }); return out;
   }
   SB_ASSERT(false);
   return out;
@@ -110,23 +129,27 @@ double ulp_of(DType dtype, double value) {
 }
 
 CompareResult compare(std::span<const double> expected, std::span<const double> got, std::span<const double> scale,
-                      const Tolerance& tolerance, DType dtype) {
+                      const Tolerance& tolerance, DType dtype, Rounding rounding) {
   SB_ASSERT(expected.size() == got.size());
   SB_ASSERT(scale.empty() || scale.size() == expected.size());  // empty: no movement is allowed for
   const bool integer = is_integer(dtype);
   const Format format = integer ? Format{0, 0, 1022} : format_of(dtype);
+  const Format computed = rounding == Rounding::kNone ? format : format_of(DType::kF32);
   // Largest finite value plus half a unit in its last place: from here on, rounding to nearest gives infinity.
   const double overflow = integer ? std::numeric_limits<double>::infinity()
                                   : power_of_two(format.most_exponent) * (2 - power_of_two(-format.fraction_bits - 1));
   CompareResult result;
   for (size_t i = 0; i < expected.size(); ++i) {
-    const double ulp = integer ? 1 : ulp_in(format, expected[i]);
+    const double ulp = integer ? 1 : ulp_in(computed, expected[i]);
     const double limit = tolerance.step_scale_ratio * (scale.empty() ? 0 : scale[i]) + tolerance.step_ulp * ulp;
+    const double error = rounding == Rounding::kNone
+                             ? std::fabs(got[i] - expected[i])
+                             : beyond_rounding(integer ? nullptr : &format, expected[i], got[i], rounding);
     // Not negated: a NaN anywhere must leave the fast path.
-    double ratio = std::fabs(got[i] - expected[i]) / limit;
+    double ratio = error / limit;
     if (!(ratio <= std::numeric_limits<double>::max()) || !(limit > 0) || !std::isfinite(limit) ||
         !std::isfinite(got[i]))
-      ratio = unusual_ratio(expected[i], got[i], limit, overflow);
+      ratio = unusual_ratio(expected[i], got[i], error, limit, overflow);
     ++result.elements_checked;
     if (ratio > result.worst_ratio || result.worst_element < 0) {
       result.worst_ratio = ratio;

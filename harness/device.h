@@ -15,6 +15,7 @@
 #include <string>
 #include <vector>
 
+#include "harness/generate.h"
 #include "harness/model.h"
 #include "harness/result.h"
 
@@ -32,6 +33,8 @@ struct DeviceInfo {
   std::array<int64_t, 3> max_grid{2147483647, 65535, 65535};
   std::array<int64_t, 3> max_block{1024, 1024, 64};
   std::string arch = "sm_90a";  ///< what to compile for
+  uint64_t memory_bytes = 0;    ///< for buffers, in all; 0: the host's, and lists of real size are left out
+  uint64_t l2_bytes = 0;        ///< 0 without a cache
 };
 
 struct ModuleId {
@@ -110,6 +113,16 @@ struct LaunchReport {
   Counters counters;  ///< of this launch
 };
 
+/// One optimizer step between two marks of the device's clock.
+struct TimedReport {
+  std::optional<Fault> fault;  ///< the times mean nothing then
+  uint64_t launches = 0;
+  double event_ns = 0;    ///< the launches alone
+  double counter_ns = 0;  ///< the same by the device's own nanosecond counter, with the gaps around it
+  double sm_mhz = 0;      ///< right after
+  bool as_graph = false;  ///< submitted as one graph
+};
+
 class Device {
  public:
   virtual ~Device() = default;
@@ -134,6 +147,18 @@ class Device {
   /// uninitialised, so that a read of it before a write is a fault where the device can tell.
   virtual Result<void> poison(BufferId buffer, uint64_t seed) = 0;
 
+  /// Fills the buffer as `generated_values` does on the host (generate.h), bit for bit, without sending it. Devices
+  /// that can do it themselves need their own kernels first.
+  virtual Result<void> generate(BufferId buffer, const GenerateSpec& spec) {
+    return write(buffer, 0, generated_values(spec, 0, spec.count));
+  }
+  /// The harness's own kernels (own_kernels.h), once per device: for `generate` and `time_step`. Devices that need none
+  /// ignore them.
+  virtual Result<void> use_own_kernels(const CompiledModule& module) {
+    static_cast<void>(module);
+    return {};
+  }
+
   /// Runs one launch to completion. A candidate's defect is in LaunchReport::fault; after a fault the
   /// device's buffers are undefined; the VM stays usable, a GPU is lost and answers kUnavailable from then on.
   virtual Result<LaunchReport> launch(const LaunchSpec& spec) = 0;
@@ -141,6 +166,14 @@ class Device {
   /// Called after the launches of a step that had no fault: a defect that only shows afterwards, like overwritten
   /// bytes between buffers. Devices that see every access have none.
   virtual Result<std::optional<Fault>> end_of_step() { return std::optional<Fault>(); }
+
+  /// Runs all launches of a step, in order and to completion, with a cold cache, and times them; what submits them is
+  /// not timed. Many launches are submitted as one graph; the same span again (same address and size) reuses it.
+  /// kUnsupported on devices without a clock.
+  virtual Result<TimedReport> time_step(std::span<const LaunchSpec> launches) {
+    static_cast<void>(launches);
+    return Error{ErrorCode::kUnsupported, "this device has no clock", "time_step", "a GPU", info().name};
+  }
 
   /// Budget of each later launch in warp instructions. A GPU, which cannot count them, allows 100 ns for each, and
   /// one second at least.
@@ -153,6 +186,10 @@ struct DeviceSource {
   DeviceInfo info;
   std::function<Result<std::unique_ptr<Device>>()> open;
   bool one_at_a_time = false;  ///< devices of this source must not be used by several threads at once
+  /// Measures the rates of the device with the harness's own kernels; empty where there is no clock.
+  std::function<Result<Calibration>(const CompiledModule& own_kernels)> calibrate;
+  /// Fills the environment's fields about the device as it is now: driver, clocks, temperature, other processes.
+  std::function<void(Environment&)> describe;
 };
 /// By name: "vm", "vm:check" (looks for races too) or "cuda" (the first GPU). `on_wait` (may be empty) is called once
 /// when another process holds the lock. kUsage for an unknown name, kUnavailable when it is not on this machine.

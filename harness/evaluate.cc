@@ -3,13 +3,18 @@
 #include <fmt/format.h>
 #include <sys/utsname.h>
 
+#include <algorithm>
 #include <chrono>
 #include <ctime>
+#include <filesystem>
 #include <fstream>
 #include <tuple>
 #include <utility>
 
+#include "harness/calibration.h"
 #include "harness/checks.h"
+#include "harness/measure.h"
+#include "harness/own_kernels.h"
 #include "harness/plan.h"
 
 namespace stepbench {
@@ -71,6 +76,7 @@ std::string replay_command(const EvalRecord& record, const EvalOptions& options)
   if (!failure.case_name.empty() && failure.check != "traffic") {
     command += " --only " + shell_word(failure.check + "/" + failure.case_name);
   }
+  if (failure.check == "timing" && !options.baseline.empty()) command += " --baseline " + shell_word(options.baseline);
   return command;
 }
 
@@ -147,6 +153,7 @@ struct Openers {
   OpenDevice open;
   OpenDevice open_long;
   bool one_at_a_time = false;
+  DeviceSource source;  ///< for calibration and what it says of itself; empty functions where there is none
 };
 
 Result<Openers> openers_for(const std::string& device, const ProgressFn& progress) {
@@ -154,7 +161,8 @@ Result<Openers> openers_for(const std::string& device, const ProgressFn& progres
   // The VM looks for races on request only; that doubles the time of a case.
   Result<DeviceSource> source = device_source(device == kVm ? "vm:check" : device, on_wait);
   if (!source.ok()) return source.error();
-  Openers openers{source.value().info, source.value().open, source.value().open, source.value().one_at_a_time};
+  Openers openers{source.value().info, source.value().open, source.value().open, source.value().one_at_a_time,
+                  source.value()};
   if (device != kVm) return openers;
   Result<DeviceSource> fast = device_source(kVm, nullptr);
   if (!fast.ok()) return fast.error();
@@ -213,6 +221,126 @@ Result<bool> run_safety_pass(EvalRecord& record, const TaskSpec& task, const Sui
   return true;
 }
 
+/// Devices that know the harness's own kernels, where they need them. A GPU's devices share what the first one loads.
+Result<CompiledModule> give_own_kernels(Openers& openers, const CompileOptions& options) {
+  Result<CompiledModule> own = compile_own_kernels(options);
+  if (!own.ok()) return own;
+  const OpenDevice open = openers.open;
+  const auto module = std::make_shared<const CompiledModule>(own.value());
+  openers.open = [open, module]() -> Result<std::unique_ptr<Device>> {
+    Result<std::unique_ptr<Device>> device = open();
+    if (!device.ok()) return device;
+    if (const Result<void> done = device.value()->use_own_kernels(*module); !done.ok()) return done.error();
+    return device;
+  };
+  openers.open_long = openers.open;
+  return own;
+}
+
+/// Where the baselines of a task lie: beside tasks/.
+Result<std::vector<std::string>> baseline_files(const TaskSpec& task, const std::string& given) {
+  if (!given.empty()) return std::vector<std::string>{given};
+  const Result<std::string> tasks = tasks_folder();
+  if (!tasks.ok()) return tasks.error();
+  const std::filesystem::path folder =
+      std::filesystem::path(tasks.value()).parent_path() / "reference_kernels" / task.id;
+  std::vector<std::string> files;
+  std::error_code problem;
+  for (const auto& entry : std::filesystem::directory_iterator(folder, problem))
+    if (entry.path().extension() == ".cu") files.push_back(entry.path().string());
+  std::sort(files.begin(), files.end());
+  if (files.empty())
+    return Error{ErrorCode::kNotFound, "the task has no baseline to compare with", folder.string(), "a .cu file",
+                 problem ? problem.message() : "none"};
+  return files;
+}
+
+/// A compiled baseline; lives as long as the TimedKernel that refers to it.
+struct Baseline {
+  std::string name;
+  Candidate candidate;
+  CompiledModule compiled;
+};
+
+Result<std::vector<Baseline>> load_baselines(const TaskSpec& task, const std::string& given,
+                                             const CompileOptions& options) {
+  const Result<std::vector<std::string>> files = baseline_files(task, given);
+  if (!files.ok()) return files.error();
+  std::vector<Baseline> baselines;
+  for (const std::string& file : files.value()) {
+    const auto wrong = [&](const Failure& failure) {
+      return Error{given.empty() ? ErrorCode::kInternal : ErrorCode::kInvalidInput, "the baseline cannot be used", file,
+                   "a candidate that passes", fmt::format("{}: {}", to_text(failure.verdict), failure.message)};
+    };
+    Result<Judged<Candidate>> loaded = load_candidate(file, task.id);
+    if (!loaded.ok()) return loaded.error();
+    if (!loaded.value().ok()) return wrong(*loaded.value().failure);
+    Candidate& candidate = *loaded.value().value;
+    if (const std::optional<Failure> failure = validate_plan(candidate, task)) return wrong(*failure);
+    Result<Judged<CompiledModule>> compiled = compile(candidate, task, options);
+    if (!compiled.ok()) return compiled.error();
+    if (!compiled.value().ok()) return wrong(*compiled.value().failure);
+    CompiledModule& module = *compiled.value().value;
+    if (const Judged<Admission> admitted = admit(module, candidate); !admitted.ok()) return wrong(*admitted.failure);
+    std::string name = given.empty() ? std::filesystem::path(file).filename().string() : file;
+    baselines.push_back({std::move(name), with_kernel_name(candidate, module), std::move(module)});
+  }
+  return baselines;
+}
+
+/// Times the candidate on every list of the suite, or on the one asked for.
+Result<void> run_timing(EvalRecord& record, const TaskSpec& task, const Suite& suite, const CheckContext& context,
+                        const Openers& openers, const CompiledModule& own_kernels, const EvalOptions& options,
+                        const CompileOptions& compile_options) {
+  const auto start = Clock::now();
+  announce(context.progress, "timing");
+  if (openers.source.describe) openers.source.describe(record.environment);
+  if (record.environment.other_processes > 0)
+    record.notes.push_back(
+        fmt::format("timing: {} other programs were on the GPU", record.environment.other_processes));
+  const Result<Calibration> calibration =
+      calibration_of(openers.source, record.environment.gpu_uuid, own_kernels, false);
+  if (!calibration.ok()) return calibration.error();
+  record.calibration = calibration.value();
+  const Result<std::vector<Baseline>> loaded = load_baselines(task, options.baseline, compile_options);
+  if (!loaded.ok()) return loaded.error();
+  std::vector<TimedKernel> baselines;
+  for (const Baseline& baseline : loaded.value()) {
+    CheckContext its{task,   baseline.candidate, baseline.compiled, openers.open, options.salt, options.threads, "",
+                     nullptr};
+    its.one_at_a_time = openers.one_at_a_time;
+    baselines.push_back({baseline.name, std::move(its)});
+  }
+  const TimedKernel candidate{record.candidate.path, context};
+  std::vector<TimingSpec> specs = suite.timing;
+  if (!options.only_case.empty()) {
+    // Any list may be timed alone, also one that the suite does not have; several are joined by "+".
+    specs.clear();
+    const std::string hidden = "~hidden";
+    for (size_t begin = 0; begin <= options.only_case.size();) {
+      const size_t end = std::min(options.only_case.find('+', begin), options.only_case.size());
+      std::string list = options.only_case.substr(begin, end - begin);
+      const bool is_hidden = list.ends_with(hidden);
+      if (is_hidden) list.resize(list.size() - hidden.size());
+      specs.push_back({std::move(list), is_hidden});
+      begin = end + 1;
+    }
+  }
+  for (const TimingSpec& spec : specs) {
+    Result<MeasureOutcome> measured =
+        measure(candidate, baselines, spec, calibration.value(), MeasureRule{}, openers.info);
+    if (!measured.ok()) return measured.error();
+    MeasureOutcome& outcome = measured.value();
+    std::move(outcome.notes.begin(), outcome.notes.end(), std::back_inserter(record.notes));
+    if (outcome.report) record.timing.push_back(std::move(*outcome.report));
+    if (!outcome.failure) continue;
+    fail(record, std::move(*outcome.failure), "timing");
+    break;
+  }
+  record.stage_ms["timing"] = since_ms(start);
+  return {};
+}
+
 /// Exact counts of one step, which the VM can give for code that it supports, whatever the evaluation runs on.
 Result<void> count_traffic(EvalRecord& record, const CheckContext& context) {
   const auto start = Clock::now();
@@ -231,7 +359,7 @@ Result<void> count_traffic(EvalRecord& record, const CheckContext& context) {
 
 /// Device load, checks and traffic: everything after admission.
 Result<void> run_checks(EvalRecord& record, const TaskSpec& task, const Suite& suite, const CompiledModule& compiled,
-                        const Openers& openers, const EvalOptions& options, const ProgressFn& progress) {
+                        Openers openers, const EvalOptions& options, const ProgressFn& progress) {
   bool vm_runs_it = false;
   if (options.device != kVm && options.vm_first && options.only_check.empty()) {
     const Result<bool> safe = run_safety_pass(record, task, suite, compiled, options, progress);
@@ -241,6 +369,14 @@ Result<void> run_checks(EvalRecord& record, const TaskSpec& task, const Suite& s
   }
   auto start = Clock::now();
   announce(progress, "load");
+  CompileOptions compile_options = options.compile;
+  compile_options.arch = openers.info.arch;
+  std::optional<CompiledModule> own_kernels;
+  if (openers.info.has_clock) {
+    Result<CompiledModule> own = give_own_kernels(openers, compile_options);
+    if (!own.ok()) return own.error();
+    own_kernels = std::move(own.value());
+  }
   {
     Result<std::unique_ptr<Device>> device = openers.open();
     if (!device.ok()) return device.error();
@@ -268,9 +404,11 @@ Result<void> run_checks(EvalRecord& record, const TaskSpec& task, const Suite& s
       {"families", [&] { return check_teacher_forced(context, "families", suite.families); }},
       {"determinism", [&] { return check_determinism(context, suite.determinism); }},
       {"drift", [&] { return check_drift(context_long, suite.drift); }},
+      {"large", [&] { return check_large(context, suite.large, LargeRule{}, openers.info); }},
   };
   for (const Stage& stage : stages) {
     if (!options.only_check.empty() && options.only_check != stage.check) continue;
+    if (stage.check == std::string("large") && (!openers.info.has_clock || suite.large.empty())) continue;
     start = Clock::now();
     announce(progress, stage.check);
     Result<CheckOutcome> result = stage.run();
@@ -284,6 +422,12 @@ Result<void> run_checks(EvalRecord& record, const TaskSpec& task, const Suite& s
       fail(record, std::move(*outcome.failure), stage.check);
       return {};
     }
+  }
+  const bool timed = options.only_check.empty() ? !suite.timing.empty() : options.only_check == "timing";
+  if (timed && own_kernels) {
+    const Result<void> done = run_timing(record, task, suite, context, openers, *own_kernels, options, compile_options);
+    if (!done.ok()) return done;
+    if (record.failure) return {};
   }
   if (!options.only_check.empty()) {
     record.notes.push_back(fmt::format("only the check {}{} was run", options.only_check,
@@ -302,10 +446,15 @@ Result<void> run_checks(EvalRecord& record, const TaskSpec& task, const Suite& s
 /// kUsage for a replay of a check that does not exist.
 Result<void> check_options(const EvalOptions& options) {
   const bool known = options.only_check.empty() || options.only_check == "edges" || options.only_check == "families" ||
-                     options.only_check == "determinism" || options.only_check == "drift";
+                     options.only_check == "determinism" || options.only_check == "drift" ||
+                     options.only_check == "large" || options.only_check == "timing";
   if (!known) {
-    return Error{ErrorCode::kUsage, "there is no such check", "", "edges, families, determinism or drift",
-                 options.only_check};
+    return Error{ErrorCode::kUsage, "there is no such check", "",
+                 "edges, families, determinism, drift, large or timing", options.only_check};
+  }
+  if (options.device == kVm && (options.only_check == "large" || options.only_check == "timing")) {
+    return Error{ErrorCode::kUsage, fmt::format("the check {} needs a GPU", options.only_check), "", "--device cuda",
+                 options.device};
   }
   if (options.only_check.empty() && !options.only_case.empty()) {
     return Error{ErrorCode::kUsage, "a case is named without its check", "", "the name of the check as well",
@@ -327,7 +476,8 @@ Result<EvalRecord> evaluate_compiled(const Candidate& candidate, const TaskSpec&
   record.environment.compiler = compiled.compiler;
   record.resources = compiled.resources;
   record.compile_log = compiled.log;
-  const Result<void> checked = run_checks(record, task, *suite.value(), compiled, {{}, open, open}, options, progress);
+  const Result<void> checked =
+      run_checks(record, task, *suite.value(), compiled, {{}, open, open, false, {}}, options, progress);
   if (!checked.ok()) return checked.error();
   finish_record(record, options, start);
   return record;

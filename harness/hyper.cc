@@ -73,6 +73,8 @@ double draw_field(const HyperField& field, Stream& stream) {
 
 using Variables = std::vector<std::pair<std::string, double>>;
 
+bool is_derived(const HyperField& field) { return field.draw == "derived" || field.draw == "derived_product"; }
+
 Error derived_problem(const TaskSpec& task, const HyperField& field, const Error& error) {
   Error out = error;
   out.place = fmt::format("task {}, hyperparameter {}: {}", task.id, field.name, error.place);
@@ -84,13 +86,13 @@ Error derived_problem(const TaskSpec& task, const HyperField& field, const Error
 Result<HyperValues> with_derived(const TaskSpec& task, std::vector<double> values) {
   Variables variables;
   for (size_t i = 0; i < task.hyper.size(); ++i) {
-    if (task.hyper[i].draw != "derived" || !std::isnan(values[i]))
-      variables.emplace_back(task.hyper[i].name, values[i]);
+    if (!is_derived(task.hyper[i]) || !std::isnan(values[i])) variables.emplace_back(task.hyper[i].name, values[i]);
   }
   for (size_t i = 0; i < task.hyper.size(); ++i) {
     const HyperField& field = task.hyper[i];
     if (!std::isnan(values[i])) continue;
-    const Result<double> value = evaluate_formula(field.derived, variables);
+    const Result<double> value = field.draw == "derived" ? evaluate_formula(field.derived, variables)
+                                                         : evaluate_product(field.derived, variables);
     if (!value.ok()) return derived_problem(task, field, value.error());
     variables.emplace_back(field.name, value.value());
     values[i] = round_to(field.type, value.value());
@@ -157,7 +159,7 @@ Result<HyperValues> hyper_at(const HyperTrajectory& trajectory, int64_t step, bo
       values[i] = is_first ? 1 : 0;
     } else if (field.draw == "found_inf") {
       values[i] = found_inf ? 1 : 0;
-    } else if (field.draw != "derived") {
+    } else if (!is_derived(field)) {
       values[i] = trajectory.primary[i];
       if (field.scheduled) {
         // A schedule without memory: any factor from 0.5 to 1.5 at any step.
@@ -178,7 +180,7 @@ Result<HyperValues> hyper_from_defaults(const TaskSpec& task, int64_t step,
       values[i] = static_cast<double>(step);
     else if (field.draw == "first_step")
       values[i] = step == 1 ? 1 : 0;
-    else if (field.draw != "derived")
+    else if (!is_derived(field))
       values[i] = round_to(field.type, field.default_value);
   }
   for (const auto& [name, value] : overrides) {

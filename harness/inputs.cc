@@ -9,11 +9,14 @@
 #include "harness/inputs.h"
 
 #include <algorithm>
+#include <array>
 #include <bit>
 #include <cmath>
 #include <cstring>
 #include <limits>
 
+#include "harness/code_map.h"
+#include "harness/float_words.h"
 #include "harness/stages.h"
 
 namespace stepbench {
@@ -22,7 +25,9 @@ namespace {
 
 constexpr std::string_view kFamilies[] = {"gaussian", "sparse", "tiny",     "huge",         "alternating_sign",
                                           "constant", "zero",   "denormal", "heavy_tailed", "mixed"};
-constexpr std::string_view kInitials[] = {"parameter", "gradient", "moment", "second_moment"};
+constexpr std::string_view kInitials[] = {
+    "parameter",       "gradient",    "moment",       "second_moment",      "parameter_copy",      "parameter_low",
+    "parameter_error", "moment_code", "moment_scale", "second_moment_code", "second_moment_scale", "bounded_moment"};
 
 /// Finaliser of SplitMix64 (Steele, Lea, Flood, OOPSLA 2014).
 constexpr uint64_t mix(uint64_t x) {
@@ -138,6 +143,9 @@ Magnitudes magnitudes_of(Family family) {
 /// One element in 16 has never seen a gradient: its moments are exactly zero.
 bool untouched(uint64_t index) { return mix(index ^ 0x5be0cd19137e2179u) % 16 == 0; }
 
+/// One block in four has not either: a scale of zero beside codes.
+bool untouched_block(uint64_t block, uint64_t n) { return mix(block ^ mix(n)) % 4 == 0; }
+
 void fill_parameter(std::span<float> out, Random& random) {
   for (size_t i = 0; i < out.size(); ++i) {
     // Weights as trained networks have them. Biases and gains near zero show what the rounding of a large weight hides.
@@ -221,6 +229,16 @@ void fill_moment(std::span<float> out, Family family, Random& random) {
   }
 }
 
+/// At most 0.7 of the magnitude, so that its square stays below every second moment: a mean beside a mean square.
+void fill_bounded_moment(std::span<float> out, Family family, Random& random) {
+  const auto n = static_cast<int64_t>(out.size());
+  const Magnitudes magnitudes = magnitudes_of(family);
+  for (size_t i = 0; i < out.size(); ++i) {
+    const float value = family == Family::kConstant ? 0.5f + 0.2f * random.uniform() : 0.2f * random.gauss();
+    out[i] = untouched(i) ? 0 : value * magnitudes.at(i, n);
+  }
+}
+
 void fill_second_moment(std::span<float> out, Family family, Random& random) {
   const auto n = static_cast<int64_t>(out.size());
   const Magnitudes magnitudes = magnitudes_of(family);
@@ -231,27 +249,26 @@ void fill_second_moment(std::span<float> out, Family family, Random& random) {
   }
 }
 
-/// float -> bf16, round to nearest even; NaN stays a NaN.
-uint16_t to_bf16(float value) {
-  const auto bits = std::bit_cast<uint32_t>(value);
-  if (std::isnan(value)) return static_cast<uint16_t>((bits >> 16) | 0x40u);
-  return static_cast<uint16_t>((bits + 0x7fffu + ((bits >> 16) & 1u)) >> 16);
+/// Largest magnitude of each block.
+std::vector<float> block_maxima(std::span<const float> values) {
+  std::vector<float> maxima;
+  for (size_t first = 0; first < values.size(); first += kCodeBlock) {
+    float most = 0;
+    for (size_t i = first; i < std::min(values.size(), first + kCodeBlock); ++i)
+      most = std::max(most, std::fabs(values[i]));
+    maxima.push_back(most);
+  }
+  return maxima;
 }
 
-/// float -> IEEE binary16, round to nearest even, subnormals kept, overflow to infinity.
-uint16_t to_f16(float value) {
-  const auto bits = std::bit_cast<uint32_t>(value);
-  const auto sign = static_cast<uint16_t>((bits >> 16) & 0x8000u);
-  const uint32_t magnitude = bits & 0x7fffffffu;
-  if (magnitude > 0x7f800000u) return static_cast<uint16_t>(sign | 0x7e00u);
-  if (magnitude >= 0x477ff000u) return static_cast<uint16_t>(sign | 0x7c00u);  // 65520 and above
-  if (magnitude < 0x38800000u) {                                               // below 2^-14: subnormal result
-    // Adding 0.5 puts the last bit of the sum at 2^-24, the spacing of binary16 subnormals; the sum rounds.
-    const float shifted = std::bit_cast<float>(magnitude) + 0.5f;
-    return static_cast<uint16_t>(sign | static_cast<uint16_t>(std::bit_cast<uint32_t>(shifted) - 0x3f000000u));
+std::vector<std::byte> block_codes(std::span<const float> values, const std::array<float, 256>& map) {
+  const std::vector<float> maxima = block_maxima(values);
+  std::vector<std::byte> codes(values.size());
+  for (size_t i = 0; i < values.size(); ++i) {
+    const auto most = static_cast<double>(maxima[i / kCodeBlock]);
+    codes[i] = static_cast<std::byte>(nearest_code(map, most > 0 ? static_cast<double>(values[i]) / most : 0));
   }
-  const uint32_t rounded = magnitude + 0xfffu + ((magnitude >> 13) & 1u);
-  return static_cast<uint16_t>(sign | static_cast<uint16_t>((rounded - 0x38000000u) >> 13));
+  return codes;
 }
 
 template <class Stored, class Convert>
@@ -269,6 +286,12 @@ std::vector<std::byte> stored_as(std::span<const float> values, Convert convert)
 std::span<const std::string_view> input_family_names() { return kFamilies; }
 std::span<const std::string_view> initial_names() { return kInitials; }
 
+std::string_view shared_value(std::string_view initial) {
+  for (const std::string_view share : {"_copy", "_low", "_error", "_code", "_scale"})
+    if (initial.ends_with(share)) return initial.substr(0, initial.size() - share.size());
+  return {};
+}
+
 uint64_t derive_seed(uint64_t salt, std::string_view purpose, uint64_t a, uint64_t b, uint64_t c) {
   uint64_t hash = 0xcbf29ce484222325u;  // FNV-1a
   for (const char ch : purpose) hash = (hash ^ static_cast<unsigned char>(ch)) * 0x100000001b3u;
@@ -279,29 +302,48 @@ uint64_t derive_seed(uint64_t salt, std::string_view purpose, uint64_t a, uint64
 
 std::vector<std::byte> make_values(const BufferSpec& buffer, const TensorShape& shape, std::string_view family,
                                    uint64_t seed) {
-  const auto n = static_cast<size_t>(buffer_elements(buffer, shape));
+  const std::string_view shared = shared_value(buffer.initial);
+  const std::string_view value = shared.empty() ? std::string_view(buffer.initial) : shared;
+  const std::string_view share = std::string_view(buffer.initial).substr(value.size());
+  const auto n = static_cast<size_t>(share == "_scale" ? shape.n : buffer_elements(buffer, shape));
   Random random(seed);
-  if (buffer.dtype == DType::kU8 || buffer.dtype == DType::kI32) {
+  const bool integer = buffer.dtype == DType::kU8 || buffer.dtype == DType::kI32 || buffer.dtype == DType::kI16;
+  if (integer && share.empty()) {
     // Codes and counters: any bits are valid, small numbers keep sums of them meaningful.
     std::vector<std::byte> out(n * dtype_bytes(buffer.dtype));
     for (size_t i = 0; i < n; ++i) {
-      const auto value = static_cast<uint32_t>(random.next() >> 56);
-      std::memcpy(out.data() + i * dtype_bytes(buffer.dtype), &value, dtype_bytes(buffer.dtype));
+      const auto number = static_cast<uint32_t>(random.next() >> 56);
+      std::memcpy(out.data() + i * dtype_bytes(buffer.dtype), &number, dtype_bytes(buffer.dtype));
     }
     return out;
   }
 
   std::vector<float> values(n);
   const Family kind = family_of(family);
-  if (buffer.initial == "parameter") {
+  if (value == "parameter") {
     fill_parameter(values, random);
-  } else if (buffer.initial == "gradient") {
+  } else if (value == "gradient") {
     fill_gradient(values, kind, random, seed);
-  } else if (buffer.initial == "moment") {
+  } else if (value == "moment") {
     fill_moment(values, kind, random);
+  } else if (value == "bounded_moment") {
+    fill_bounded_moment(values, kind, random);
   } else {
-    SB_ASSERT(buffer.initial == "second_moment");  // load_task refuses everything else
+    SB_ASSERT(value == "second_moment");  // load_task refuses everything else
     fill_second_moment(values, kind, random);
+  }
+
+  if (share == "_code" || share == "_scale") {
+    for (size_t i = 0; i < values.size(); ++i)
+      if (untouched_block(i / kCodeBlock, values.size())) values[i] = 0;
+  }
+  if (share == "_code") return block_codes(values, value == "moment" ? signed_code_map() : unsigned_code_map());
+  if (share == "_scale") values = block_maxima(values);
+  if (share == "_error") {
+    for (float& v : values) v -= std::bit_cast<float>(static_cast<uint32_t>(to_bf16(v)) << 16);
+  }
+  if (share == "_low") {
+    return stored_as<uint16_t>(values, [](float v) { return static_cast<uint16_t>(std::bit_cast<uint32_t>(v)); });
   }
 
   switch (buffer.dtype) {
@@ -309,7 +351,8 @@ std::vector<std::byte> make_values(const BufferSpec& buffer, const TensorShape& 
     case DType::kBf16: return stored_as<uint16_t>(values, to_bf16);
     case DType::kF16: return stored_as<uint16_t>(values, to_f16);
     case DType::kU8:
-    case DType::kI32: break;  // handled above
+    case DType::kI32:
+    case DType::kI16: break;  // handled above
   }
   SB_ASSERT(false);
   return {};

@@ -71,14 +71,23 @@ struct Judged {
 // ---------------------------------------------------------------------------------------------
 // Task
 
-enum class DType : uint8_t { kF32, kBf16, kF16, kU8, kI32 };
+enum class DType : uint8_t { kF32, kBf16, kF16, kU8, kI32, kI16 };
 enum class Role : uint8_t { kIn, kInOut };
 enum class HyperType : uint8_t { kF32, kI32 };
+
+/// How an update's result becomes the stored value of a buffer, where the task fixes that.
+enum class Rounding : uint8_t {
+  kNone,        ///< it is stored as computed, in the buffer's own precision
+  kNearest,     ///< computed in fp32, then rounded to the nearest value of a narrower format or to the nearest code
+  kStochastic,  ///< computed in fp32, then to one of the two neighbours, by chance and without bias
+};
 
 /// Limits of one buffer. An element passes one step when
 ///   |got - expected| <= step_scale_ratio * scale + step_ulp * ulp(expected)
 /// where `scale` is the oracle's sum of the magnitudes that enter the element's movement
 /// (tasks/oracle.h) and ulp is that of the buffer's dtype. There is no bare absolute limit.
+/// With a rounding, `expected` is the exact value before it, ulp that of fp32, and |got - expected| is counted from the
+/// edge of what rounds to `got`: a stored value is right where some number within the limit may be rounded to it.
 struct Tolerance {
   double step_scale_ratio = 0;
   double step_ulp = 0;
@@ -89,9 +98,10 @@ struct BufferSpec {
   std::string name;
   DType dtype = DType::kF32;
   Role role = Role::kInOut;
-  std::string shape = "n";  ///< elements per tensor: "n", "rows", "cols" or "1"
-  std::string initial;      ///< value family of a valid state: "parameter", "gradient", "moment", "second_moment"
+  std::string shape = "n";  ///< elements per tensor: "n", "rows", "cols", "1" or "n/256" (one per 256 of n, rounded up)
+  std::string initial;      ///< value family of a valid state: "parameter", "gradient", ... (inputs.h)
   Tolerance tolerance;      ///< unused for Role::kIn
+  Rounding rounding = Rounding::kNone;
 };
 
 /// One field of the device-resident Hyper struct, in declaration order (4 bytes each).

@@ -2,10 +2,11 @@
 // formulas are not here.
 #include <algorithm>
 #include <atomic>
+#include <limits>
 #include <system_error>
 #include <thread>
 
-#include "harness/stages.h"
+#include "harness/checks.h"
 #include "tasks/oracle.h"
 
 namespace stepbench {
@@ -18,16 +19,15 @@ struct Range {
   int64_t first = 0, last = 0;
 };
 
-constexpr int64_t kRangeElements = 1 << 15;   // some hundred microseconds of work
+constexpr int64_t kRangeElements = 1 << 15;   // some hundred microseconds of work; a multiple of 256
 constexpr int64_t kInlineElements = 1 << 16;  // below this, starting threads costs more than it saves
-
-/// Tasks whose elements do not depend on one another may be cut anywhere.
-bool is_elementwise(const TaskSpec& task) { return task.family == "elementwise" || task.family == "storage"; }
 
 }  // namespace
 
+bool is_elementwise(const TaskSpec& task) { return task.family == "elementwise" || task.family == "storage"; }
+
 Result<void> oracle_step(const TaskSpec& task, std::span<const TensorShape> tensors, const HyperValues& hyper,
-                         HostState& state, HostState* scale, int threads) {
+                         HostState& state, HostState* scale, int threads, const OracleDetail& detail) {
   const std::span<const OracleEntry> table = oracle_table();
   const auto entry = std::find_if(table.begin(), table.end(), [&](const OracleEntry& e) { return task.id == e.task; });
   if (entry == table.end()) {
@@ -41,19 +41,38 @@ Result<void> oracle_step(const TaskSpec& task, std::span<const TensorShape> tens
   SB_ASSERT(hyper.values.size() == task.hyper.size());
   SB_ASSERT(state.values.size() == buffer_count);
 
+  SB_ASSERT(detail.places.empty() || detail.places.size() == tensors.size());
+
+  HostState* const exact = detail.exact;
   if (scale != nullptr) scale->values.resize(buffer_count);
-  std::vector<double*> pointers(2 * buffer_count * tensors.size(), nullptr);  // per tensor: buffers, then scales
+  if (exact != nullptr) exact->values.resize(buffer_count);
+  const size_t per_tensor = 3 * buffer_count;  // buffers, scales, exact values
+  std::vector<double*> pointers(per_tensor * tensors.size(), nullptr);
+  std::vector<const double*> stored(buffer_count * tensors.size(), nullptr);
   for (size_t b = 0; b < buffer_count; ++b) {
     SB_ASSERT(state.values[b].size() == tensors.size());
-    const bool wants_scale = scale != nullptr && task.buffers[b].role == Role::kInOut;
+    const bool updated = task.buffers[b].role == Role::kInOut;
+    const bool wants_exact = exact != nullptr && updated && task.buffers[b].rounding != Rounding::kNone;
     if (scale != nullptr) scale->values[b].resize(tensors.size());
+    if (exact != nullptr) exact->values[b].resize(tensors.size());
     for (size_t t = 0; t < tensors.size(); ++t) {
       const auto elements = static_cast<size_t>(buffer_elements(task.buffers[b], tensors[t]));
       SB_ASSERT(state.values[b][t].size() == elements);
-      pointers[2 * buffer_count * t + b] = state.values[b][t].data();
-      if (!wants_scale) continue;
-      scale->values[b][t].resize(elements);
-      pointers[2 * buffer_count * t + buffer_count + b] = scale->values[b][t].data();
+      double** const first = pointers.data() + per_tensor * t + b;
+      first[0] = state.values[b][t].data();
+      if (scale != nullptr && updated) {
+        scale->values[b][t].resize(elements);
+        first[buffer_count] = scale->values[b][t].data();
+      }
+      if (wants_exact) {
+        // What an oracle forgets to write is right for no candidate.
+        exact->values[b][t].assign(elements, std::numeric_limits<double>::quiet_NaN());
+        first[2 * buffer_count] = exact->values[b][t].data();
+      }
+      if (detail.stored != nullptr && updated) {
+        SB_ASSERT(detail.stored->values[b][t].size() == elements);
+        stored[buffer_count * t + b] = detail.stored->values[b][t].data();
+      }
     }
   }
 
@@ -71,12 +90,18 @@ Result<void> oracle_step(const TaskSpec& task, std::span<const TensorShape> tens
     for (size_t i = next.fetch_add(1); i < ranges.size(); i = next.fetch_add(1)) {
       const Range& range = ranges[i];
       const TensorShape& shape = tensors[range.tensor];
-      double* const* const first = pointers.data() + 2 * buffer_count * range.tensor;
+      const OraclePlace place = detail.places.empty() ? OraclePlace{.tensor = static_cast<int64_t>(range.tensor)}
+                                                      : detail.places[range.tensor];
+      double* const* const first = pointers.data() + per_tensor * range.tensor;
       const OracleTensor tensor{.n = shape.n,
                                 .rows = shape.rows,
                                 .cols = shape.cols,
+                                .index = place.tensor,
+                                .first = place.first,
                                 .buffers = {first, buffer_count},
-                                .scale = {first + buffer_count, buffer_count}};
+                                .scale = {first + buffer_count, buffer_count},
+                                .exact = {first + 2 * buffer_count, buffer_count},
+                                .stored = {stored.data() + buffer_count * range.tensor, buffer_count}};
       entry->step(tensor, hyper.values, range.first, range.last);
     }
   };

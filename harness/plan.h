@@ -17,6 +17,7 @@
 #include "harness/device.h"
 #include "harness/expression.h"
 #include "harness/model.h"
+#include "harness/stages.h"
 
 namespace stepbench {
 
@@ -87,5 +88,11 @@ inline constexpr int64_t kRegistersPerBlock = 65536;           ///< compute capa
 /// computed and values beyond a limit, with the expression, the value and the limit.
 Judged<ExpandedPlan> expand_plan(PreparedPlan& prepared, const Plan& plan, std::span<const TensorShape> tensors,
                                  std::span<const LeafKernel> kernels, const DeviceInfo& device);
+
+/// A second candidate over the buffers of the first: same list, same device, which both outlive it. Only scratch is its
+/// own; Hyper and the tables are the same memory too, so that both kernels meet the same latencies.
+Result<Judged<SessionPtr>> open_session_over(const Session& other, Device& device, ModuleId module,
+                                             const CompiledModule& compiled, const Candidate& candidate,
+                                             const TaskSpec& task, std::span<const TensorShape> tensors);
 
 }  // namespace stepbench

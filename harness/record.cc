@@ -6,6 +6,7 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <charconv>
 #include <cmath>
 #include <concepts>
@@ -21,6 +22,7 @@ using Json = nlohmann::ordered_json;
 
 constexpr int kRecordVersion = 2;
 constexpr int kOldestVersion = 1;
+constexpr int kMaxNesting = 100;   // brackets in a record's text; its own fields need fewer than 60
 constexpr int kMaxPlanDepth = 16;  // groups in groups; the plan reader allows fewer
 
 template <class T, class U>
@@ -465,6 +467,7 @@ void require_consistent(const EvalRecord& record) {
 
 template <class T, class Check>
 Result<T> read(std::string_view text, const Check& check) {
+  if (const Result<void> shallow = check_nesting(text); !shallow.ok()) return shallow.error();
   try {
     const Json json = Json::parse(text);
     T value;
@@ -514,6 +517,27 @@ std::string candidate_to_json(const Candidate& candidate) {
 }
 
 Result<Candidate> candidate_from_json(std::string_view text) { return read<Candidate>(text, NoChecks()); }
+
+Result<void> check_nesting(std::string_view json) {
+  int depth = 0, deepest = 0;
+  bool in_string = false;
+  for (size_t i = 0; i < json.size(); ++i) {
+    const char c = json[i];
+    if (in_string) {
+      if (c == '\\') ++i;
+      if (c == '"') in_string = false;
+    } else if (c == '"') {
+      in_string = true;
+    } else if (c == '{' || c == '[') {
+      deepest = std::max(deepest, ++depth);
+    } else if (c == '}' || c == ']') {
+      --depth;
+    }
+  }
+  if (deepest <= kMaxNesting) return {};
+  return Error{ErrorCode::kInvalidRecord, "nested too deep", "", fmt::format("{} levels at most", kMaxNesting),
+               std::to_string(deepest)};
+}
 
 std::string hex16(uint64_t value) { return fmt::format("{:016x}", value); }
 

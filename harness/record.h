@@ -14,6 +14,10 @@ std::string candidate_to_json(const Candidate& candidate);
 /// kInvalidRecord with the JSON pointer of what is missing or of the wrong type.
 Result<Candidate> candidate_from_json(std::string_view text);
 
+/// kInvalidRecord for JSON text with more levels of brackets than any record has: printing and taking apart what it
+/// becomes recurses.
+Result<void> check_nesting(std::string_view json);
+
 /// 16 lower-case hex digits, the form of salts and seeds in records and messages.
 std::string hex16(uint64_t value);
 /// 1 to 16 hex digits, nothing else. kUsage.

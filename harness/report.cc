@@ -159,6 +159,28 @@ std::string render_drift(const EvalRecord& record) {
   return text;
 }
 
+std::string time_text(double ns) {
+  if (ns < 1e6) return fmt::format("{:.2f} us", ns / 1e3);
+  return fmt::format("{:.3f} ms", ns / 1e6);
+}
+
+std::string render_timing(const EvalRecord& record) {
+  std::string text;
+  for (const TimingReport& timing : record.timing) {
+    const std::string list = timing.list + (timing.hidden ? " (varied)" : "");
+    if (timing.candidate_ns <= 0) {
+      text += line(text.empty() ? "speed" : "", fmt::format("{}: no usable sample", list));
+      continue;
+    }
+    text +=
+        line(text.empty() ? "speed" : "",
+             fmt::format("{}: {} {:.4f} x [{:.4f}, {:.4f}] of {}; {} against {}, {:.1f} % of the floor's rate", list,
+                         to_text(timing.word), timing.speedup, timing.speedup_low, timing.speedup_high, timing.baseline,
+                         time_text(timing.candidate_ns), time_text(timing.baseline_ns), 100 * timing.floor_ratio));
+  }
+  return text;
+}
+
 std::string render_resources(const EvalRecord& record) {
   std::string text;
   for (const KernelResources& kernel : record.resources) {
@@ -235,6 +257,7 @@ std::string render_report(const EvalRecord& record, const ReportStyle& style) {
   if (record.failure) text += render_failure(*record.failure, record.replay_command, style);
   text += render_checks(record);
   text += render_drift(record);
+  text += render_timing(record);
   text += render_traffic(record);
   text += render_resources(record);
   for (const std::string& note : record.notes) text += line(&note == &record.notes.front() ? "notes" : "", note);

@@ -38,19 +38,19 @@ int64_t written_ns(const fs::path& path) {
   return status ? 0 : std::chrono::duration_cast<std::chrono::nanoseconds>(time.time_since_epoch()).count();
 }
 
-/// A pass of a whole evaluation has counted its traffic, the last thing that is done.
+}  // namespace
+
 bool is_finished(const EvalRecord& record) {
   if (record.verdict == Verdict::kHarnessError || record.candidate.sha256.empty()) return false;
+  // A pass of a whole evaluation has counted its traffic, the last thing that is done.
   return record.verdict != Verdict::kPassed || record.traffic_params > 0;
 }
 
-ResumeKey key_of(const EvalRecord& record) {
+ResumeKey resume_key(const EvalRecord& record) {
   return {record.candidate.sha256,   record.task,
           record.task_version,       record.suite,
           record.environment.device, record.environment.stepbench_version};
 }
-
-}  // namespace
 
 Result<FinishedRecords> find_finished(const std::string& folder, const std::string& salt) {
   Result<std::vector<fs::path>> files = visible_files(folder);
@@ -68,7 +68,7 @@ Result<FinishedRecords> find_finished(const std::string& folder, const std::stri
     }
     if (!is_finished(*record) || (!salt.empty() && record->salt != salt)) continue;
     FinishedRecord found{file.string(), record->created_utc, written_ns(file)};
-    FinishedRecord& newest = finished.newest[key_of(*record)];
+    FinishedRecord& newest = finished.newest[resume_key(*record)];
     if (newest.path.empty() ||
         std::tie(newest.created_utc, newest.written_ns) <= std::tie(found.created_utc, found.written_ns))
       newest = std::move(found);

@@ -35,9 +35,12 @@ struct FinishedRecords {
   std::string first_ignored;                   ///< name of the first of them
 };
 
-/// Looks at every file of the folder (which need not exist). Counted are whole evaluations with a verdict on the
-/// candidate: no harness_error, no run of a single check. With a salt (16 hex digits) only records of that salt count;
-/// an empty one takes any.
+/// A whole evaluation with a verdict on the candidate: no harness_error, no run of a single check.
+bool is_finished(const EvalRecord& record);
+ResumeKey resume_key(const EvalRecord& record);
+
+/// Looks at every file of the folder (which need not exist) and counts the finished ones. With a salt (16 hex digits)
+/// only records of that salt count; an empty one takes any.
 Result<FinishedRecords> find_finished(const std::string& folder, const std::string& salt);
 
 /// One line about what was ignored; empty when nothing was.

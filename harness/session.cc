@@ -72,9 +72,13 @@ class Session {
   Session(const Session&) = delete;
   Session& operator=(const Session&) = delete;
 
+  /// `shares`: a session over the same list on the same device, whose buffers are used instead of own ones.
   Result<std::optional<Failure>> open(const CompiledModule& compiled, const Candidate& candidate,
-                                      std::span<const int32_t> offset_elements);
+                                      std::span<const int32_t> offset_elements, const Session* shares);
   Result<StepReport> step(const HyperValues& hyper, uint64_t poison_seed);
+  Result<TimedStepReport> timed_step(const HyperValues& hyper, uint64_t poison_seed);
+  /// Damage between buffers that shows only after a step.
+  Result<std::optional<Failure>> check_memory();
 
   Device& device() { return device_; }
   BufferId buffer(int buffer, int64_t tensor) const {
@@ -95,6 +99,7 @@ class Session {
   Result<std::optional<Failure>> find_kernels(const CompiledModule& compiled);
   std::optional<Failure> check_arguments() const;
   Result<void> allocate_buffers(std::span<const int32_t> offset_elements);
+  Result<void> allocate_own();
   Result<BufferId> allocate(const AllocationSpec& spec);
   Result<uint64_t> table(const Argument& argument, int64_t group);
   std::optional<Failure> marshal_values();
@@ -106,6 +111,7 @@ class Session {
   Failure argument_failure(const ConcreteLaunch& launch, const PreparedLaunch& leaf, size_t argument,
                            std::string message) const;
   std::span<std::byte> parameter_bytes(size_t launch);
+  Result<void> prepare_step(const HyperValues& hyper, uint64_t poison_seed);
   Failure fault_failure(const Fault& fault, const ConcreteLaunch& launch) const;
   Failure late_failure(const Fault& fault) const;
   void name_buffer(const Fault& fault, Failure& failure) const;
@@ -244,6 +250,14 @@ Result<void> Session::allocate_buffers(std::span<const int32_t> offset_elements)
       addresses.push_back(device_.address(buffer.value()));
     }
   }
+  const Result<BufferId> hyper = allocate({4 * task_.hyper.size(), 0, true, "hyper"});
+  if (!hyper.ok()) return hyper.error();
+  hyper_ = hyper.value();
+  return {};
+}
+
+/// What no other session sees.
+Result<void> Session::allocate_own() {
   for (size_t i = 0; i < expanded_.scratch_bytes.size(); ++i) {
     const Result<BufferId> buffer =
         allocate({expanded_.scratch_bytes[i], 0, false, "scratch." + plan_.scratch[i].first});
@@ -252,9 +266,6 @@ Result<void> Session::allocate_buffers(std::span<const int32_t> offset_elements)
       return done.error();
     scratch_.push_back(buffer.value());
   }
-  const Result<BufferId> hyper = allocate({4 * task_.hyper.size(), 0, true, "hyper"});
-  if (!hyper.ok()) return hyper.error();
-  hyper_ = hyper.value();
   return {};
 }
 
@@ -424,7 +435,7 @@ Result<std::optional<Failure>> Session::marshal_addresses() {
 }
 
 Result<std::optional<Failure>> Session::open(const CompiledModule& compiled, const Candidate& candidate,
-                                             std::span<const int32_t> offset_elements) {
+                                             std::span<const int32_t> offset_elements, const Session* shares) {
   if (std::optional<Failure> failure = choose_plan(compiled, candidate)) return failure;
   Judged<PreparedPlan> prepared = prepare_plan(plan_path_, plan_, task_);
   if (!prepared.ok()) return prepared.failure;
@@ -437,7 +448,16 @@ Result<std::optional<Failure>> Session::open(const CompiledModule& compiled, con
   expanded_ = std::move(*expanded.value);
   // What can be refused without memory is refused before any is taken.
   if (std::optional<Failure> failure = marshal_values()) return failure;
-  if (const Result<void> allocated = allocate_buffers(offset_elements); !allocated.ok()) return allocated.error();
+  if (shares != nullptr) {
+    SB_ASSERT(&shares->device_ == &device_ && shares->buffers_.size() == task_.buffers.size());
+    buffers_ = shares->buffers_;
+    addresses_ = shares->addresses_;
+    tables_ = shares->tables_;
+    hyper_ = shares->hyper_;
+  } else if (const Result<void> allocated = allocate_buffers(offset_elements); !allocated.ok()) {
+    return allocated.error();
+  }
+  if (const Result<void> allocated = allocate_own(); !allocated.ok()) return allocated.error();
   return marshal_addresses();
 }
 
@@ -491,17 +511,23 @@ Failure Session::late_failure(const Fault& fault) const {
   return failure;
 }
 
-Result<StepReport> Session::step(const HyperValues& hyper, uint64_t poison_seed) {
+/// Everything before the launches.
+Result<void> Session::prepare_step(const HyperValues& hyper, uint64_t poison_seed) {
   SB_ASSERT(hyper.values.size() == task_.hyper.size());
   for (size_t i = 0; i < scratch_.size(); ++i)
-    if (const Result<void> done = device_.poison(scratch_[i], mixed(poison_seed, i)); !done.ok()) return done.error();
+    if (const Result<void> done = device_.poison(scratch_[i], mixed(poison_seed, i)); !done.ok()) return done;
   const std::vector<std::byte> packed = pack_hyper(task_, hyper);
-  if (const Result<void> done = device_.write(hyper_, 0, packed); !done.ok()) return done.error();
+  if (const Result<void> done = device_.write(hyper_, 0, packed); !done.ok()) return done;
   if (has_patches_) {
     for (size_t i = 0; i < specs_.size(); ++i)
       for (const HyperPatch& patch : patches_[static_cast<size_t>(expanded_.launches[i].leaf)])
         put_hyper(patch.argument, patch.parameter, patch.type, packed, parameter_bytes(i));
   }
+  return {};
+}
+
+Result<StepReport> Session::step(const HyperValues& hyper, uint64_t poison_seed) {
+  if (const Result<void> prepared = prepare_step(hyper, poison_seed); !prepared.ok()) return prepared.error();
   StepReport report;
   for (size_t i = 0; i < specs_.size(); ++i) {
     Result<LaunchReport> launched = device_.launch(specs_[i]);
@@ -511,10 +537,30 @@ Result<StepReport> Session::step(const HyperValues& hyper, uint64_t poison_seed)
     report.failure = fault_failure(*launched.value().fault, expanded_.launches[i]);
     return report;
   }
+  Result<std::optional<Failure>> late = check_memory();
+  if (!late.ok()) return late.error();
+  report.failure = std::move(late.value());
+  return report;
+}
+
+Result<TimedStepReport> Session::timed_step(const HyperValues& hyper, uint64_t poison_seed) {
+  if (const Result<void> prepared = prepare_step(hyper, poison_seed); !prepared.ok()) return prepared.error();
+  Result<TimedReport> timed = device_.time_step(specs_);
+  if (!timed.ok()) return timed.error();
+  TimedStepReport report;
+  report.timed = std::move(timed.value());
+  if (report.timed.fault) {
+    report.failure = specs_.size() == 1 ? fault_failure(*report.timed.fault, expanded_.launches[0])
+                                        : late_failure(*report.timed.fault);
+  }
+  return report;
+}
+
+Result<std::optional<Failure>> Session::check_memory() {
   Result<std::optional<Fault>> late = device_.end_of_step();
   if (!late.ok()) return late.error();
-  if (late.value() && !specs_.empty()) report.failure = late_failure(*late.value());
-  return report;
+  if (!late.value() || specs_.empty()) return std::optional<Failure>();
+  return std::optional<Failure>(late_failure(*late.value()));
 }
 
 Result<Judged<SessionPtr>> open_session(Device& device, ModuleId module, const CompiledModule& compiled,
@@ -522,7 +568,17 @@ Result<Judged<SessionPtr>> open_session(Device& device, ModuleId module, const C
                                         std::span<const TensorShape> tensors,
                                         std::span<const int32_t> offset_elements) {
   SessionPtr session(new Session(device, module, candidate, task, tensors));
-  Result<std::optional<Failure>> opened = session->open(compiled, candidate, offset_elements);
+  Result<std::optional<Failure>> opened = session->open(compiled, candidate, offset_elements, nullptr);
+  if (!opened.ok()) return opened.error();
+  if (opened.value()) return Judged<SessionPtr>(*opened.value());
+  return Judged<SessionPtr>(std::move(session));
+}
+
+Result<Judged<SessionPtr>> open_session_over(const Session& other, Device& device, ModuleId module,
+                                             const CompiledModule& compiled, const Candidate& candidate,
+                                             const TaskSpec& task, std::span<const TensorShape> tensors) {
+  SessionPtr session(new Session(device, module, candidate, task, tensors));
+  Result<std::optional<Failure>> opened = session->open(compiled, candidate, {}, &other);
   if (!opened.ok()) return opened.error();
   if (opened.value()) return Judged<SessionPtr>(*opened.value());
   return Judged<SessionPtr>(std::move(session));
@@ -541,5 +597,13 @@ Result<void> read_tensor(Session& session, int buffer, int64_t tensor, std::span
 Result<StepReport> run_step(Session& session, const HyperValues& hyper, uint64_t poison_seed) {
   return session.step(hyper, poison_seed);
 }
+
+Result<TimedStepReport> time_step(Session& session, const HyperValues& hyper, uint64_t poison_seed) {
+  return session.timed_step(hyper, poison_seed);
+}
+
+Result<std::optional<Failure>> check_memory(Session& session) { return session.check_memory(); }
+
+BufferId tensor_buffer(Session& session, int buffer, int64_t tensor) { return session.buffer(buffer, tensor); }
 
 }  // namespace stepbench

@@ -144,6 +144,16 @@ struct StepReport {
 /// Poisons scratch (seeded), writes Hyper, runs all launches of one step in order. Launches with an empty grid are
 /// skipped.
 Result<StepReport> run_step(Session& session, const HyperValues& hyper, uint64_t poison_seed);
+struct TimedStepReport {
+  std::optional<Failure> failure;  ///< as in StepReport
+  TimedReport timed;
+};
+/// The same as one timed piece of work (Device::time_step). Damage between buffers is not looked for: that is
+/// `check_memory`, for the caller to ask where it takes no time from anything.
+Result<TimedStepReport> time_step(Session& session, const HyperValues& hyper, uint64_t poison_seed);
+Result<std::optional<Failure>> check_memory(Session& session);
+/// For data that are made on the device.
+BufferId tensor_buffer(Session& session, int buffer, int64_t tensor);
 
 /// Integer expressions of the plan: sizes, defines, `sms`, `max_n`; ceil_div min max align sum max prefix.
 struct ExpressionScope {
@@ -164,10 +174,21 @@ Result<int64_t> evaluate_expression(const std::string& text, const ExpressionSco
 struct HostState {
   std::vector<std::vector<std::vector<double>>> values;
 };
+/// Where a tensor given to the oracle lies in the candidate's list: `tensors` may be parts of a longer one.
+struct OraclePlace {
+  int64_t tensor = 0;
+  int64_t first = 0;  ///< its first element; a multiple of 256
+};
+/// What a judgement of a candidate's step needs beside the oracle's own values, see OracleTensor.
+struct OracleDetail {
+  HostState* exact = nullptr;             ///< filled for buffers with a rounding, empty for the others
+  const HostState* stored = nullptr;      ///< what the candidate stored
+  std::span<const OraclePlace> places{};  ///< one per tensor; empty: the tensors are the list
+};
 /// One oracle step in place. `scale`, when given, receives OracleTensor::scale in the same layout. Multithreaded over
 /// elements with up to `threads` threads.
 Result<void> oracle_step(const TaskSpec& task, std::span<const TensorShape> tensors, const HyperValues& hyper,
-                         HostState& state, HostState* scale, int threads);
+                         HostState& state, HostState* scale, int threads, const OracleDetail& detail = {});
 /// Storage bytes <-> double, exactly.
 std::vector<double> to_double(DType dtype, std::span<const std::byte> bytes);
 double ulp_of(DType dtype, double value);
@@ -181,9 +202,9 @@ struct CompareResult {
   double first_bad_ratio = 0, first_bad_expected = 0, first_bad_got = 0;
 };
 /// The one predicate, symmetric in its arguments' signs: NaN and infinity pass only where the oracle has the same class
-/// and sign.
+/// and sign. With a rounding, `expected` is OracleTensor::exact.
 CompareResult compare(std::span<const double> expected, std::span<const double> got, std::span<const double> scale,
-                      const Tolerance& tolerance, DType dtype);
+                      const Tolerance& tolerance, DType dtype, Rounding rounding = Rounding::kNone);
 
 // --------------------------------------------------------------------------------------------- checks and evaluation
 // (check_*.cc, evaluate.cc)
@@ -203,6 +224,7 @@ struct EvalOptions {
   std::string only_check;  ///< replay: run this check only ...
   std::string only_case;   ///< ... and this case only; empty = all
   bool vm_first = true;    ///< before a GPU: run on the VM what it supports
+  std::string baseline;    ///< file to time against; empty: the fastest of reference_kernels/<task>/
   CompileOptions compile;
 };
 

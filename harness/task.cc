@@ -22,12 +22,13 @@ namespace fs = std::filesystem;
 using Words = std::span<const std::string_view>;
 
 constexpr std::string_view kFamilyWords[] = {"elementwise", "storage", "norm", "matrix"};
-constexpr std::string_view kDTypeWords[] = {"f32", "bf16", "f16", "u8", "i32"};
+constexpr std::string_view kDTypeWords[] = {"f32", "bf16", "f16", "u8", "i32", "i16"};
 constexpr std::string_view kRoleWords[] = {"in", "inout"};
-constexpr std::string_view kShapeWords[] = {"n", "rows", "cols", "1"};
+constexpr std::string_view kShapeWords[] = {"n", "rows", "cols", "1", "n/256"};
+constexpr std::string_view kRoundingWords[] = {"none", "nearest", "stochastic"};
 constexpr std::string_view kHyperTypeWords[] = {"f32", "i32"};
-constexpr std::string_view kDrawWords[] = {"log",  "log_to_one", "linear",    "choice",
-                                           "step", "first_step", "found_inf", "derived"};
+constexpr std::string_view kDrawWords[] = {"log",        "log_to_one", "linear",  "choice",         "step",
+                                           "first_step", "found_inf",  "derived", "derived_product"};
 constexpr std::string_view kArgumentWords[] = {"n",     "rows", "cols",        "tensors", "total",  "index",
                                                "hyper", "n[]",  "hyper.value", "rows[]",  "cols[]", "offset[]"};
 constexpr std::string_view kSuiteWords[] = {"smoke", "standard", "full"};
@@ -56,16 +57,35 @@ double non_negative(const JsonReader& value) {
   return number;
 }
 
+/// A share of a value has the format that its name says.
+void check_share(const JsonReader& json, const BufferSpec& buffer) {
+  const std::string_view initial = buffer.initial;
+  const auto want = [&](std::string_view suffix, std::string_view dtype, std::string_view shape) {
+    if (!initial.ends_with(suffix)) return;
+    if (to_text(buffer.dtype) != dtype)
+      json.at("dtype").fail(fmt::format("\"{}\" is stored as {}", initial, dtype), "",
+                            std::string(to_text(buffer.dtype)));
+    if (buffer.shape != shape)
+      json.at(json.has("shape") ? "shape" : "initial")
+          .fail(fmt::format("\"{}\" has {} elements", initial, shape), fmt::format("\"{}\"", shape), buffer.shape);
+  };
+  want("_low", "i16", "n");
+  want("_code", "u8", "n");
+  want("_scale", "f32", "n/256");
+}
+
 BufferSpec read_buffer(const JsonReader& json) {
-  json.only_keys({"name", "dtype", "role", "shape", "initial", "tolerance"});
+  json.only_keys({"name", "dtype", "role", "shape", "initial", "tolerance", "rounding"});
   BufferSpec buffer;
   buffer.name = read_name(json.at("name"));
   buffer.dtype = index_of<DType>(json.at("dtype"), kDTypeWords);
   buffer.role = index_of<Role>(json.at("role"), kRoleWords);
   if (json.has("shape")) buffer.shape = json.at("shape").one_of(kShapeWords);
   buffer.initial = json.at("initial").one_of(initial_names());
+  check_share(json, buffer);
   if (buffer.role == Role::kIn) {
     if (json.has("tolerance")) json.at("tolerance").fail("an input has no tolerance: it must not change at all");
+    if (json.has("rounding")) json.at("rounding").fail("an input is not rounded: it must not change at all");
     return buffer;
   }
   const JsonReader tolerance = json.at("tolerance");
@@ -73,6 +93,12 @@ BufferSpec read_buffer(const JsonReader& json) {
   buffer.tolerance.step_scale_ratio = non_negative(tolerance.at("step_scale_ratio"));
   buffer.tolerance.step_ulp = non_negative(tolerance.at("step_ulp"));
   buffer.tolerance.drift_ratio = non_negative(tolerance.at("drift_ratio"));
+  if (json.has("rounding")) buffer.rounding = index_of<Rounding>(json.at("rounding"), kRoundingWords);
+  const bool floating = buffer.dtype == DType::kF32 || buffer.dtype == DType::kBf16 || buffer.dtype == DType::kF16;
+  if (buffer.rounding == Rounding::kStochastic && !floating)
+    json.at("rounding").fail("codes and counters have no neighbours to choose from", "a floating-point dtype");
+  if (buffer.rounding != Rounding::kNone && buffer.dtype == DType::kF32)
+    json.at("rounding").fail("updates are computed in fp32: storing it rounds nothing", "a narrower dtype");
   if (buffer.tolerance.step_scale_ratio >= 1)
     tolerance.at("step_scale_ratio").fail("a limit as large as the movement itself accepts doing nothing", "below 1");
   if (buffer.tolerance.drift_ratio >= 1)
@@ -104,7 +130,7 @@ HyperField read_hyper(const JsonReader& json) {
   refuse("min", ranged);
   refuse("max", ranged);
   refuse("choices", field.draw == "choice");
-  refuse("derived", field.draw == "derived");
+  refuse("derived", field.draw == "derived" || field.draw == "derived_product");
   refuse("default", drawn);
   refuse("scheduled", drawn);
   refuse("condition", drawn);
@@ -139,7 +165,7 @@ HyperField read_hyper(const JsonReader& json) {
     field.min = *std::min_element(field.choices.begin(), field.choices.end());
     field.max = *std::max_element(field.choices.begin(), field.choices.end());
   }
-  if (field.draw == "derived") field.derived = json.at("derived").text();
+  if (field.draw == "derived" || field.draw == "derived_product") field.derived = json.at("derived").text();
   if (json.has("scheduled")) field.scheduled = json.at("scheduled").boolean();
   if (json.has("condition")) field.condition = json.at("condition").text();
   if ((field.draw == "step" || field.draw == "first_step" || field.draw == "found_inf") &&
@@ -260,16 +286,17 @@ void check_hyper(const JsonReader& json, const TaskSpec& task) {
   std::vector<std::pair<std::string, double>> variables;
   for (const HyperField& field : task.hyper) {
     const double value = field.draw == "step" ? 1 : field.default_value;
-    if (field.draw != "derived") variables.emplace_back(field.name, value);
+    if (field.draw != "derived" && field.draw != "derived_product") variables.emplace_back(field.name, value);
   }
   for (size_t i = 0; i < task.hyper.size(); ++i) {
     const HyperField& field = task.hyper[i];
-    const char* const key = field.draw == "derived" ? "derived" : "condition";
-    const std::string& formula = field.draw == "derived" ? field.derived : field.condition;
-    if (formula.empty() && field.draw != "derived") continue;
-    const Result<double> value = evaluate_formula(formula, variables);
+    const bool product = field.draw == "derived_product", derived = product || field.draw == "derived";
+    const char* const key = derived ? "derived" : "condition";
+    const std::string& formula = derived ? field.derived : field.condition;
+    if (formula.empty() && !derived) continue;
+    const Result<double> value = product ? evaluate_product(formula, variables) : evaluate_formula(formula, variables);
     if (!value.ok()) items[i].at(key).fail(value.error().message, value.error().expected, "\"" + formula + "\"");
-    if (field.draw == "derived") variables.emplace_back(field.name, value.value());
+    if (derived) variables.emplace_back(field.name, value.value());
   }
 }
 

@@ -19,6 +19,7 @@ std::string_view device_type(DType dtype) {
     case DType::kF16: return "__half";
     case DType::kU8: return "uint8_t";
     case DType::kI32: return "int32_t";
+    case DType::kI16: return "int16_t";
   }
   SB_ASSERT(false);
   return "";

@@ -55,6 +55,7 @@ std::string_view to_text(DType dtype) {
     case DType::kF16: return "f16";
     case DType::kU8: return "u8";
     case DType::kI32: return "i32";
+    case DType::kI16: return "i16";
   }
   SB_ASSERT(false);
   return "";
@@ -67,6 +68,7 @@ uint32_t dtype_bytes(DType dtype) {
     case DType::kF16: return 2;
     case DType::kU8: return 1;
     case DType::kI32: return 4;
+    case DType::kI16: return 2;
   }
   SB_ASSERT(false);
   return 0;

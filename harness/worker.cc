@@ -85,7 +85,8 @@ std::string request_to_json(const Request& request) {
                  {"threads", options.threads},
                  {"only_check", options.only_check},
                  {"only_case", options.only_case},
-                 {"vm_first", options.vm_first}}},
+                 {"vm_first", options.vm_first},
+                 {"baseline", options.baseline}}},
                {"compile",
                 {{"arch", compile.arch},
                  {"cache_folder", compile.cache_folder},
@@ -116,6 +117,7 @@ Result<Request> request_from_json(const std::string& text) {
     request.options.only_check = options.at("only_check").get<std::string>();
     request.options.only_case = options.at("only_case").get<std::string>();
     request.options.vm_first = options.at("vm_first").get<bool>();
+    request.options.baseline = options.at("baseline").get<std::string>();
     const Json& compile = json.at("compile");
     request.options.compile.arch = compile.at("arch").get<std::string>();
     request.options.compile.cache_folder = compile.at("cache_folder").get<std::string>();

@@ -1,9 +1,10 @@
 // Interleaved pairs of times -> one speedup with its spread. A pure function over samples; it measures nothing and
-// draws no conclusion about significance.
+// draws no conclusion about significance (speedup.h does).
 #pragma once
 
 #include <cstddef>
 #include <span>
+#include <vector>
 
 #include "harness/result.h"
 
@@ -29,5 +30,11 @@ inline constexpr size_t kMinPairs = 3;
 /// dropping samples is the caller's decision, with a reason.
 Result<PairedRatio> paired_ratio(std::span<const TimedPair> pairs,
                                  double spread_limit_ratio = kDefaultSpreadLimitRatio);
+
+/// log(baseline / candidate) of each pair. kInvalidInput for fewer than `least` pairs and for unusable times, as above.
+Result<std::vector<double>> log_ratios(std::span<const TimedPair> pairs, size_t least);
+
+/// Mean of the two in the middle for an even count. At least one value.
+double median_of(std::vector<double> values);
 
 }  // namespace stepbench

@@ -10,22 +10,35 @@
 
 namespace stepbench {
 
-/// One tensor of the list. `buffers[i]` has the elements of the task's i-th buffer (task.json order) as
-/// doubles; inputs are read, `inout` buffers are updated in place.
+/// One tensor of the list, or a part of it. `buffers[i]` has the elements of the task's i-th buffer (task.json order)
+/// as doubles; inputs are read, `inout` buffers are updated in place, to what the update stores: where the task fixes a
+/// storage format and the way to round to it, the rounded value.
 /// `scale[i]` (same length; null for inputs, and null when the caller does not want it) receives for every
 /// element the sum of the magnitudes of the terms that enter its movement in this step, including the
 /// amplification of rounding errors of the states it depends on. A faithful fp32 evaluation stays within a
 /// small multiple of 2^-24 * scale plus the rounding of the stored value; the harness's limits are
 /// multiples of it, never absolute numbers.
+/// `exact[i]` (null where not wanted and for buffers without a "rounding") receives the value before it is rounded, in
+/// the units of the stored one; for codes a real number that grows with the value and lies halfway between two codes
+/// where the value is equally far from both. A candidate's fp32 value may fall on the other side of such a boundary, so
+/// this number and not the rounded one is compared.
+/// `stored[i]` (null unless a candidate's step is judged, then given for every `inout` buffer) holds what the candidate
+/// stored. A buffer that is defined by another stored one (the bf16 copy of a master weight, the code relative to its
+/// block's scale) is expected to fit that one.
 struct OracleTensor {
   int64_t n = 0, rows = 0, cols = 0;
+  int64_t index = 0;  ///< of the tensor in the candidate's list
+  int64_t first = 0;  ///< index in the tensor of buffers[i][0] for buffers of n elements; a multiple of 256
   std::span<double* const> buffers;
   std::span<double* const> scale;
+  std::span<double* const> exact;
+  std::span<const double* const> stored;
 };
 
 /// One optimizer step over elements [first, last) of one tensor; called from several threads on disjoint
-/// ranges for element-wise tasks. `hyper` holds the task's Hyper fields in task.json order, exactly the fp32 /
-/// int values the device sees; derived fields (bias corrections ...) must be recomputed in double here.
+/// ranges, cut at multiples of 256, for tasks of the families "elementwise" and "storage". `hyper` holds the task's
+/// Hyper fields in task.json order, exactly the fp32 / int values the device sees; derived fields (bias corrections
+/// ...) must be recomputed in double here.
 using OracleStep = void (*)(const OracleTensor& tensor, std::span<const double> hyper, int64_t first, int64_t last);
 
 struct OracleEntry {

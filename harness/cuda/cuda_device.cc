@@ -1,5 +1,6 @@
 // Device calls on a GPU: modules, launches under a watchdog, and what the driver's errors say of a candidate. Buffers
-// are in memory.cc. Everything runs on the default stream, one launch at a time: it finds faults, it does not time.
+// are in memory.cc, clocks in stopwatch.cc. Checks run on the default stream, one launch at a time; a timed step goes
+// to the stopwatch's stream as a whole.
 #include "harness/cuda/cuda_device.h"
 
 #include <fmt/format.h>
@@ -39,6 +40,15 @@ struct Kernel {
 struct Module {
   ModuleHandle handle = nullptr;
   std::map<std::string, Kernel> kernels;
+};
+
+/// A step of many launches, recorded once and submitted at one go: up to kQueuedLaunches launches wait behind the gate
+/// one by one, more would be limited by how fast the GPU takes them from the queue.
+constexpr size_t kQueuedLaunches = 4;
+struct StepGraph {
+  size_t count = 0;
+  std::vector<std::byte> parameters;  ///< of all launches as recorded, with kernels, grids and blocks
+  GraphExec exec = nullptr;
 };
 
 Failure load_failure(Verdict verdict, std::string message, std::string detail) {
@@ -89,6 +99,7 @@ class CudaDevice final : public Device {
   explicit CudaDevice(std::shared_ptr<Gpu> gpu) : gpu_(std::move(gpu)), memory_(gpu_) {}
 
   ~CudaDevice() override {
+    for (auto& [launches, graph] : graphs_) drop_graph(graph);
     for (const auto& [id, module] : modules_) drop(module);
   }
 
@@ -124,7 +135,13 @@ class CudaDevice final : public Device {
   }
   Result<void> poison(BufferId buffer, uint64_t seed) override { return memory_.poison(buffer.value, seed); }
 
+  Result<void> generate(BufferId buffer, const GenerateSpec& spec) override {
+    return memory_.generate(buffer.value, spec, gpu_->own_kernels().generate);
+  }
+  Result<void> use_own_kernels(const CompiledModule& module) override { return gpu_->use_own_kernels(module); }
+
   Result<LaunchReport> launch(const LaunchSpec& spec) override;
+  Result<TimedReport> time_step(std::span<const LaunchSpec> launches) override;
   Result<std::optional<Fault>> end_of_step() override;
   void set_budget(uint64_t units) override {
     // A warp instruction is allowed ten times what it takes a lone warp that waits for each.
@@ -149,7 +166,11 @@ class CudaDevice final : public Device {
   Result<Kernel> describe(ModuleHandle handle, const ptx::Function& entry);
   std::optional<Fault> validate(const Kernel& kernel, const LaunchSpec& spec) const;
   Result<void> allow(Kernel& kernel, const LaunchSpec& spec);
-  Status wait(bool& hung);
+  Status wait(Stream stream, bool& hung);
+  Status submit(const Kernel& kernel, const LaunchSpec& spec, Stream stream) const;
+  std::optional<Fault> fault_after(Status status, bool hung);
+  void drop_graph(StepGraph& graph);
+  Result<GraphExec> graph_of(std::span<const LaunchSpec> launches, std::span<Kernel* const> kernels);
 
   std::shared_ptr<Gpu> gpu_;
   Memory memory_;
@@ -157,6 +178,7 @@ class CudaDevice final : public Device {
   uint32_t next_module_ = 1;
   nanoseconds watch_ = kLongestWatch;
   std::string last_entry_;
+  std::map<const LaunchSpec*, StepGraph> graphs_;  ///< by the launches that they record
 };
 
 /// Machine code where there is some for this GPU, else the PTX through the driver's own compiler.
@@ -296,11 +318,11 @@ Result<void> CudaDevice::allow(Kernel& kernel, const LaunchSpec& spec) {
 }
 
 /// Asks until all work is done or the watchdog's time is over: closely at first, since most launches take microseconds.
-Status CudaDevice::wait(bool& hung) {
+Status CudaDevice::wait(Stream stream, bool& hung) {
   const Clock::time_point start = Clock::now();
   for (;;) {
     const nanoseconds waited = Clock::now() - start;  // before asking: a host that slept finds the answer first
-    const Status status = gpu_->driver().stream_query(nullptr);
+    const Status status = gpu_->driver().stream_query(stream);
     if (status != kNotReady) return status;
     if (waited > watch_) {
       hung = true;
@@ -308,6 +330,44 @@ Status CudaDevice::wait(bool& hung) {
     }
     if (waited > kSpin) std::this_thread::sleep_for(kNap);
   }
+}
+
+Status CudaDevice::submit(const Kernel& kernel, const LaunchSpec& spec, Stream stream) const {
+  LaunchConfig config;
+  for (size_t k = 0; k < 3; ++k) {
+    config.grid[k] = static_cast<unsigned>(spec.grid[k]);
+    config.block[k] = static_cast<unsigned>(spec.block[k]);
+  }
+  config.shared_bytes = spec.shared_bytes;
+  config.stream = stream;
+  LaunchAttribute cluster;
+  for (size_t k = 0; k < 3; ++k) cluster.cluster[k] = static_cast<unsigned>(spec.cluster[k]);
+  if (spec.cluster != std::array<int64_t, 3>{1, 1, 1}) {
+    config.attributes = &cluster;
+    config.attribute_count = 1;
+  }
+  std::vector<std::byte> parameters(spec.parameters.begin(), spec.parameters.end());
+  size_t parameter_bytes = parameters.size();
+  void* extra[] = {kLaunchBuffer, parameters.data(), kLaunchBufferBytes, &parameter_bytes, kLaunchEnd};
+  return gpu_->driver().launch(&config, kernel.function, nullptr, parameters.empty() ? nullptr : extra);
+}
+
+/// The candidate's fault behind a status, if it is one.
+std::optional<Fault> CudaDevice::fault_after(Status status, bool hung) {
+  if (hung) {
+    gpu_->lose();
+    Fault fault;
+    fault.kind = FaultKind::kBudget;
+    fault.message = fmt::format("the kernel did not end within {} ms",
+                                std::chrono::duration_cast<std::chrono::milliseconds>(watch_).count());
+    return fault;
+  }
+  if (status == kInvalidValue || status == kLaunchOutOfResources || status == kInvalidClusterSize ||
+      status == kNotSupported)
+    return invalid("the launch", "one that the driver takes", status_text(gpu_->driver(), status));
+  if (!is_sticky(status) || status == kEccUncorrectable || status == kUnknown) return std::nullopt;
+  gpu_->lose();
+  return fault_of(status, status_text(gpu_->driver(), status));
 }
 
 Result<LaunchReport> CudaDevice::launch(const LaunchSpec& spec) {
@@ -324,45 +384,121 @@ Result<LaunchReport> CudaDevice::launch(const LaunchSpec& spec) {
   if (std::optional<Fault> refused = validate(*kernel, spec)) return with_fault(std::move(*refused));
   if (const Result<void> done = allow(*kernel, spec); !done.ok()) return done.error();
 
-  LaunchConfig config;
-  for (size_t k = 0; k < 3; ++k) {
-    config.grid[k] = static_cast<unsigned>(spec.grid[k]);
-    config.block[k] = static_cast<unsigned>(spec.block[k]);
-  }
-  config.shared_bytes = spec.shared_bytes;
-  LaunchAttribute cluster;
-  for (size_t k = 0; k < 3; ++k) cluster.cluster[k] = static_cast<unsigned>(spec.cluster[k]);
-  if (spec.cluster != std::array<int64_t, 3>{1, 1, 1}) {
-    config.attributes = &cluster;
-    config.attribute_count = 1;
-  }
-  std::vector<std::byte> parameters(spec.parameters.begin(), spec.parameters.end());
-  size_t parameter_bytes = parameters.size();
-  void* extra[] = {kLaunchBuffer, parameters.data(), kLaunchBufferBytes, &parameter_bytes, kLaunchEnd};
   last_entry_ = spec.entry;
-  Status status = gpu_->driver().launch(&config, kernel->function, nullptr, parameters.empty() ? nullptr : extra);
-  if (status == kInvalidValue || status == kLaunchOutOfResources || status == kInvalidClusterSize ||
-      status == kNotSupported)
-    return with_fault(invalid("the launch", "one that the driver takes", status_text(gpu_->driver(), status)));
+  Status status = submit(*kernel, spec, nullptr);
   bool hung = false;
   if (status == kSuccess) {
     report.counters.launches = 1;
-    status = wait(hung);
-  }
-  if (hung) {
-    gpu_->lose();
-    Fault fault;
-    fault.kind = FaultKind::kBudget;
-    fault.message = fmt::format("the kernel did not end within {} ms",
-                                std::chrono::duration_cast<std::chrono::milliseconds>(watch_).count());
-    return with_fault(std::move(fault));
+    status = wait(nullptr, hung);
   }
   if (status == kSuccess) return report;
-  if (is_sticky(status) && status != kEccUncorrectable && status != kUnknown) {
-    gpu_->lose();
-    return with_fault(fault_of(status, status_text(gpu_->driver(), status)));
-  }
+  if (std::optional<Fault> fault = fault_after(status, hung)) return with_fault(std::move(*fault));
   return gpu_->check(status, "cuLaunchKernelEx", spec.entry).error();
+}
+
+void CudaDevice::drop_graph(StepGraph& graph) {
+  if (graph.exec != nullptr && gpu_->ready().ok())
+    static_cast<void>(gpu_->check(gpu_->driver().graph_exec_destroy(graph.exec), "cuGraphExecDestroy"));
+  graph = StepGraph();
+}
+
+/// Records the launches as a graph, or brings the recorded one up to date where parameters have changed. What the
+/// driver says of a launch that it does not take comes back as its error.
+Result<GraphExec> CudaDevice::graph_of(std::span<const LaunchSpec> launches, std::span<Kernel* const> kernels) {
+  std::vector<std::byte> parameters;
+  const auto note = [&](const auto& value) {
+    const auto bytes = std::as_bytes(std::span(&value, 1));
+    parameters.insert(parameters.end(), bytes.begin(), bytes.end());
+  };
+  for (size_t i = 0; i < launches.size(); ++i) {
+    note(kernels[i]->function);
+    note(launches[i].grid);
+    note(launches[i].block);
+    note(launches[i].shared_bytes);
+    parameters.insert(parameters.end(), launches[i].parameters.begin(), launches[i].parameters.end());
+  }
+  StepGraph& step = graphs_[launches.data()];
+  if (step.exec != nullptr && step.count == launches.size() && step.parameters == parameters) return step.exec;
+  if (step.count != launches.size()) drop_graph(step);
+
+  const Driver& driver = gpu_->driver();
+  const Stream stream = gpu_->stopwatch().stream();
+  if (const Result<void> done =
+          gpu_->check(driver.stream_begin_capture(stream, kCaptureThreadLocal), "cuStreamBeginCapture");
+      !done.ok())
+    return done.error();
+  Status status = kSuccess;
+  for (size_t i = 0; i < launches.size() && status == kSuccess; ++i) status = submit(*kernels[i], launches[i], stream);
+  Graph graph = nullptr;
+  const Status ended = driver.stream_end_capture(stream, &graph);
+  if (status == kSuccess) status = ended;
+  if (status == kSuccess && step.exec != nullptr) {
+    GraphUpdateInfo info;
+    if (driver.graph_update(step.exec, graph, &info) != kSuccess) drop_graph(step);
+  }
+  if (status == kSuccess && step.exec == nullptr) status = driver.graph_instantiate(&step.exec, graph, 0);
+  if (graph != nullptr) static_cast<void>(driver.graph_destroy(graph));
+  if (status == kSuccess) status = driver.graph_upload(step.exec, stream);
+  if (status != kSuccess) return gpu_->check(status, "cuGraphInstantiate", last_entry_).error();
+  step.count = launches.size();
+  step.parameters = std::move(parameters);
+  return step.exec;
+}
+
+Result<TimedReport> CudaDevice::time_step(std::span<const LaunchSpec> launches) {
+  if (const Result<void> usable = gpu_->ready(); !usable.ok()) return usable.error();
+  TimedReport report;
+  report.launches = launches.size();
+  const auto with_fault = [&](Fault fault, const std::string& entry) {
+    fault.kernel = entry;
+    fault.thread_known = false;
+    report.fault = std::move(fault);
+    return report;
+  };
+  std::vector<Kernel*> kernels;
+  for (const LaunchSpec& spec : launches) {
+    Kernel* kernel = find(spec.module, spec.entry);
+    if (kernel == nullptr)
+      return Error{ErrorCode::kNotFound, "the module has no such kernel", "time_step", spec.entry, ""};
+    if (std::optional<Fault> refused = validate(*kernel, spec)) return with_fault(std::move(*refused), spec.entry);
+    if (const Result<void> done = allow(*kernel, spec); !done.ok()) return done.error();
+    kernels.push_back(kernel);
+    last_entry_ = spec.entry;
+  }
+  report.as_graph = launches.size() > kQueuedLaunches;
+  GraphExec graph = nullptr;
+  if (report.as_graph) {
+    const Result<GraphExec> recorded = graph_of(launches, kernels);
+    if (!recorded.ok()) return recorded.error();
+    graph = recorded.value();
+  }
+
+  Stopwatch& watch = gpu_->stopwatch();
+  const Driver& driver = gpu_->driver();
+  const Result<void> begun = watch.begin();
+  Status status = kSuccess;
+  if (report.as_graph) {
+    status = driver.graph_launch(graph, watch.stream());
+  } else {
+    for (size_t i = 0; i < launches.size() && status == kSuccess; ++i)
+      status = submit(*kernels[i], launches[i], watch.stream());
+  }
+  const Result<void> ended = watch.end();
+  bool hung = false;
+  const Status waited = wait(watch.stream(), hung);
+  if (status == kSuccess) status = waited;
+  if (status != kSuccess) {
+    if (std::optional<Fault> fault = fault_after(status, hung)) return with_fault(std::move(*fault), last_entry_);
+    return gpu_->check(status, "cuLaunchKernelEx", last_entry_).error();
+  }
+  if (!begun.ok()) return begun.error();
+  if (!ended.ok()) return ended.error();
+  const Result<Reading> reading = watch.read();
+  if (!reading.ok()) return reading.error();
+  report.event_ns = reading.value().event_ns;
+  report.counter_ns = reading.value().counter_ns;
+  report.sm_mhz = reading.value().sm_mhz;
+  return report;
 }
 
 Result<std::optional<Fault>> CudaDevice::end_of_step() {

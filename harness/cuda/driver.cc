@@ -86,6 +86,26 @@ Result<std::shared_ptr<const Driver>> load_driver() {
   binder.bind(driver->function_set_attribute, "cuFuncSetAttribute");
   binder.bind(driver->launch, "cuLaunchKernelEx");
   binder.bind(driver->stream_query, "cuStreamQuery");
+  binder.bind(driver->stream_create, "cuStreamCreate");
+  binder.bind(driver->stream_destroy, "cuStreamDestroy_v2");
+  binder.bind(driver->stream_begin_capture, "cuStreamBeginCapture_v2");
+  binder.bind(driver->stream_end_capture, "cuStreamEndCapture");
+  binder.bind(driver->graph_instantiate, "cuGraphInstantiateWithFlags");
+  binder.bind(driver->graph_update, "cuGraphExecUpdate_v2");
+  binder.bind(driver->graph_upload, "cuGraphUpload");
+  binder.bind(driver->graph_launch, "cuGraphLaunch");
+  binder.bind(driver->graph_exec_destroy, "cuGraphExecDestroy");
+  binder.bind(driver->graph_destroy, "cuGraphDestroy");
+  binder.bind(driver->event_create, "cuEventCreate");
+  binder.bind(driver->event_record, "cuEventRecord");
+  binder.bind(driver->event_elapsed_ms, "cuEventElapsedTime");
+  binder.bind(driver->event_destroy, "cuEventDestroy_v2");
+  binder.bind(driver->copy_on_device, "cuMemcpyDtoDAsync_v2");
+  binder.bind(driver->allocate, "cuMemAlloc_v2");
+  binder.bind(driver->free, "cuMemFree_v2");
+  binder.bind(driver->host_allocate, "cuMemHostAlloc");
+  binder.bind(driver->host_free, "cuMemFreeHost");
+  binder.bind(driver->host_device_address, "cuMemHostGetDevicePointer_v2");
   if (binder.missing != nullptr)
     return unavailable("the NVIDIA driver lacks a call", binder.missing, "CUDA " + version_text(driver->version));
   if (const Status status = driver->init(0); status == kNoDevice)

@@ -19,6 +19,9 @@ using ModuleHandle = void*;
 using Function = void*;
 using Stream = void*;
 using MemoryHandle = unsigned long long;
+using Event = void*;
+using Graph = void*;
+using GraphExec = void*;
 
 inline constexpr Status kSuccess = 0, kInvalidValue = 1, kOutOfMemory = 2, kNoDevice = 100, kInvalidImage = 200,
                         kNoBinaryForGpu = 209, kEccUncorrectable = 214, kInvalidPtx = 218, kUnsupportedPtxVersion = 222,
@@ -29,12 +32,16 @@ inline constexpr Status kSuccess = 0, kInvalidValue = 1, kOutOfMemory = 2, kNoDe
 
 // Device attributes.
 inline constexpr int kMaxThreadsPerBlock = 1, kMaxBlockDimX = 2, kMaxGridDimX = 5, kMaxSharedPerBlock = 8,
-                     kMultiprocessorCount = 16, kComputeCapabilityMajor = 75, kComputeCapabilityMinor = 76,
-                     kMaxSharedPerBlockOptIn = 97, kVirtualMemorySupported = 102;
+                     kMultiprocessorCount = 16, kL2CacheBytes = 38, kComputeCapabilityMajor = 75,
+                     kComputeCapabilityMinor = 76, kMaxSharedPerBlockOptIn = 97, kVirtualMemorySupported = 102;
 // Function attributes.
 inline constexpr int kFunctionMaxThreads = 0, kFunctionSharedBytes = 1, kFunctionMaxDynamicShared = 8,
                      kFunctionNonPortableCluster = 14;
 // Options of the PTX compiler in the driver.
+// Stream capture: calls of other threads are none of its business (CU_STREAM_CAPTURE_MODE_THREAD_LOCAL).
+inline constexpr int kCaptureThreadLocal = 1;
+// Page-locked host memory that kernels can read (CU_MEMHOSTALLOC_DEVICEMAP).
+inline constexpr unsigned kHostDeviceMap = 2;
 inline constexpr int kJitErrorLog = 5, kJitErrorLogBytes = 6;
 // Parameters of a launch as one block of bytes (CU_LAUNCH_PARAM_*).
 inline void* const kLaunchEnd = nullptr;
@@ -76,6 +83,14 @@ struct LaunchAttribute {
   char rest[52] = {};
 };
 static_assert(sizeof(LaunchAttribute) == 72);
+
+/// CUgraphExecUpdateResultInfo.
+struct GraphUpdateInfo {
+  int result = 0;
+  void* node = nullptr;
+  void* from_node = nullptr;
+};
+static_assert(sizeof(GraphUpdateInfo) == 24);
 
 struct LaunchConfig {
   unsigned grid[3] = {1, 1, 1};
@@ -126,6 +141,26 @@ struct Driver {
   Status (*function_set_attribute)(Function function, int attribute, int value) = nullptr;
   Status (*launch)(const LaunchConfig* config, Function function, void** parameters, void** extra) = nullptr;
   Status (*stream_query)(Stream stream) = nullptr;
+  Status (*stream_create)(Stream* stream, unsigned flags) = nullptr;
+  Status (*stream_destroy)(Stream stream) = nullptr;
+  Status (*stream_begin_capture)(Stream stream, int mode) = nullptr;
+  Status (*stream_end_capture)(Stream stream, Graph* graph) = nullptr;
+  Status (*graph_instantiate)(GraphExec* exec, Graph graph, unsigned long long flags) = nullptr;
+  Status (*graph_update)(GraphExec exec, Graph graph, GraphUpdateInfo* info) = nullptr;
+  Status (*graph_upload)(GraphExec exec, Stream stream) = nullptr;
+  Status (*graph_launch)(GraphExec exec, Stream stream) = nullptr;
+  Status (*graph_exec_destroy)(GraphExec exec) = nullptr;
+  Status (*graph_destroy)(Graph graph) = nullptr;
+  Status (*event_create)(Event* event, unsigned flags) = nullptr;
+  Status (*event_record)(Event event, Stream stream) = nullptr;
+  Status (*event_elapsed_ms)(float* ms, Event begin, Event end) = nullptr;
+  Status (*event_destroy)(Event event) = nullptr;
+  Status (*copy_on_device)(Address to, Address from, size_t bytes, Stream stream) = nullptr;
+  Status (*allocate)(Address* address, size_t bytes) = nullptr;
+  Status (*free)(Address address) = nullptr;
+  Status (*host_allocate)(void** memory, size_t bytes, unsigned flags) = nullptr;
+  Status (*host_free)(void* memory) = nullptr;
+  Status (*host_device_address)(Address* address, void* memory, unsigned flags) = nullptr;
 
   int version = 0;  ///< 13000 = 13.0
 };

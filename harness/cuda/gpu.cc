@@ -13,6 +13,7 @@
 #include <thread>
 
 #include "harness/cuda/guard_kernel.h"
+#include "harness/own_kernels.h"
 
 namespace stepbench::cuda {
 namespace {
@@ -94,6 +95,9 @@ Result<void> Gpu::describe() {
     info_.max_block[static_cast<size_t>(axis)] = attribute(kMaxBlockDimX + axis);
     info_.max_grid[static_cast<size_t>(axis)] = attribute(kMaxGridDimX + axis);
   }
+  info_.l2_bytes = static_cast<uint64_t>(std::max(attribute(kL2CacheBytes), 0));
+  info_.memory_bytes = memory_bytes;
+  info_.has_clock = true;
   const bool can_map = attribute(kVirtualMemorySupported) != 0;
   if (!failed.ok()) return failed;
   if (!can_map)
@@ -104,7 +108,12 @@ Result<void> Gpu::describe() {
   info_.detail = fmt::format("compute capability {}.{}, {} multiprocessors, {} MiB, driver for CUDA {}", major, minor,
                              info_.sms, memory_bytes >> 20, version_text(driver_->version));
   lock_path_ = "/tmp/stepbench-gpu-";
-  for (const unsigned char byte : uuid.bytes) lock_path_ += fmt::format("{:02x}", byte);
+  uuid_ = "GPU";
+  for (size_t i = 0; i < sizeof(uuid.bytes); ++i) {
+    lock_path_ += fmt::format("{:02x}", uuid.bytes[i]);
+    const bool starts_group = i == 0 || i == 4 || i == 6 || i == 8 || i == 10;
+    uuid_ += fmt::format("{}{:02x}", starts_group ? "-" : "", uuid.bytes[i]);
+  }
   lock_path_ += ".lock";
   return {};
 }
@@ -163,7 +172,40 @@ Result<void> Gpu::ready() {
   return check(driver_->context_set_current(context_), "cuCtxSetCurrent");
 }
 
+Result<void> Gpu::use_own_kernels(const CompiledModule& compiled) {
+  if (stopwatch_ != nullptr) return ready();
+  if (const Result<void> usable = ready(); !usable.ok()) return usable;
+  ModuleHandle module = nullptr;  // lives as long as the context
+  Status status = kNoBinaryForGpu;
+  if (!compiled.cubin.empty()) status = driver_->module_load(&module, compiled.cubin.data(), 0, nullptr, nullptr);
+  if (status != kSuccess) status = driver_->module_load(&module, compiled.ptx.c_str(), 0, nullptr, nullptr);
+  if (const Result<void> done = check(status, "cuModuleLoadDataEx", "own kernels"); !done.ok()) return done;
+  for (const auto& [function, name] :
+       {std::pair(&own_kernels_.generate, own_kernel::kGenerate), std::pair(&own_kernels_.read, own_kernel::kRead),
+        std::pair(&own_kernels_.copy, own_kernel::kCopy), std::pair(&own_kernels_.gate, own_kernel::kGate),
+        std::pair(&own_kernels_.probe, own_kernel::kProbe), std::pair(&own_kernels_.nothing, own_kernel::kNothing)})
+    if (const Result<void> done =
+            check(driver_->module_get_function(function, module, name), "cuModuleGetFunction", name);
+        !done.ok())
+      return done;
+  Result<std::unique_ptr<Stopwatch>> watch = Stopwatch::open(*this, own_kernels_, info_.l2_bytes);
+  if (!watch.ok()) return watch.error();
+  stopwatch_ = std::move(watch.value());
+  return {};
+}
+
+const OwnKernels& Gpu::own_kernels() const {
+  SB_ASSERT(stopwatch_ != nullptr);
+  return own_kernels_;
+}
+
+Stopwatch& Gpu::stopwatch() {
+  SB_ASSERT(stopwatch_ != nullptr);
+  return *stopwatch_;
+}
+
 Gpu::~Gpu() {
+  stopwatch_.reset();
   if (context_ != nullptr && !lost_) driver_->primary_context_release(device_);
   if (lock_descriptor_ >= 0) ::close(lock_descriptor_);
 }

@@ -8,6 +8,7 @@
 #include <string>
 
 #include "harness/cuda/driver.h"
+#include "harness/cuda/stopwatch.h"
 #include "harness/device.h"
 
 namespace stepbench::cuda {
@@ -41,6 +42,13 @@ class Gpu {
   int device() const { return device_; }
   size_t granule_bytes() const { return granule_bytes_; }  ///< of mapped memory; after start()
   Function guard_kernel() const { return guard_kernel_; }  ///< after start()
+  const std::string& uuid() const { return uuid_; }        ///< "GPU-...", as nvidia-smi writes it
+
+  /// Loads own_kernels.h and makes the stopwatch; does nothing the second time. After start().
+  Result<void> use_own_kernels(const CompiledModule& module);
+  /// Both asserted to be there.
+  const OwnKernels& own_kernels() const;
+  Stopwatch& stopwatch();
 
  private:
   Gpu() = default;
@@ -49,13 +57,16 @@ class Gpu {
 
   std::shared_ptr<const Driver> driver_;
   DeviceInfo info_;
+  std::string uuid_;
   std::string lock_path_;
   int device_ = 0;
   int lock_descriptor_ = -1;
   Context context_ = nullptr;
   size_t granule_bytes_ = 0;
   Function guard_kernel_ = nullptr;
+  OwnKernels own_kernels_;
   bool lost_ = false;
+  std::unique_ptr<Stopwatch> stopwatch_;
 };
 
 }  // namespace stepbench::cuda

@@ -244,6 +244,32 @@ Result<void> Memory::poison(uint32_t id, uint64_t seed) {
   return filled(driver.fill_u8(to + from, static_cast<unsigned char>(low), bytes - from));
 }
 
+Result<void> Memory::generate(uint32_t id, const GenerateSpec& spec, Function generate_kernel) {
+  const Buffer& buffer = buffers_.at(id);
+  SB_ASSERT(spec.dtype == DType::kF32 || spec.dtype == DType::kBf16 || spec.dtype == DType::kF16);
+  const uint32_t format = spec.dtype == DType::kF32 ? 0 : spec.dtype == DType::kBf16 ? 1 : 2;
+  SB_ASSERT(static_cast<uint64_t>(spec.count) * (format == 0 ? 4 : 2) == buffer.spec.bytes);
+  if (const Result<void> usable = gpu_->ready(); !usable.ok() || spec.count == 0) return usable;
+  constexpr unsigned kThreads = 256;
+  constexpr uint64_t kMostBlocks = 132 * 32;
+  struct {
+    Address out;
+    uint64_t count, seed;
+    float amplitude;
+    uint32_t squared, format, pad;
+  } parameters{buffer.write_address,
+               static_cast<uint64_t>(spec.count),
+               spec.seed,
+               spec.amplitude,
+               spec.squared ? 1u : 0u,
+               format,
+               0};
+  const uint64_t blocks = std::min((parameters.count + kThreads - 1) / kThreads, kMostBlocks);
+  return gpu_->check(launch_packed(gpu_->driver(), generate_kernel, static_cast<unsigned>(blocks), kThreads, nullptr,
+                                   &parameters, sizeof(parameters) - sizeof(parameters.pad)),
+                     "cuLaunchKernelEx", buffer.spec.label);
+}
+
 // ---------------------------------------------------------------------------------------------- guards
 
 Result<void> Memory::upload_rows() {

@@ -1,9 +1,9 @@
 /*stepbench
-{ "task": "sgd_momentum", "note": "16-byte accesses, grid-stride, streaming hints; scalar for tails and odd pointers",
+{ "task": "sgd_momentum", "note": "16-byte accesses, one for each thread and buffer; scalar for tails and odd pointers",
   "defines": {"BLOCK": 256},
   "tunables": {"BLOCK": [128, 256, 512]},
   "launches": [
-    {"for": "tensor", "kernel": "sgd_step", "grid": "min(ceil_div(n, 4*BLOCK), sms*8)", "block": "BLOCK",
+    {"for": "tensor", "kernel": "sgd_step", "grid": "ceil_div(n, 4*BLOCK)", "block": "BLOCK",
      "args": ["param", "grad", "momentum_buffer", "n", "hyper"]}
   ] }
 */
@@ -52,13 +52,13 @@ extern "C" __global__ void __launch_bounds__(BLOCK)
     const long long vectors = n / 4;
     for (long long i = first; i < vectors; i += stride) {
       float4 p = p4[i], b = b4[i];
-      const float4 g = __ldcs(g4 + i);  // read once, never again
+      const float4 g = g4[i];
       update(p.x, g.x, b.x, s);
       update(p.y, g.y, b.y, s);
       update(p.z, g.z, b.z, s);
       update(p.w, g.w, b.w, s);
-      __stcs(p4 + i, p);
-      __stcs(b4 + i, b);
+      p4[i] = p;
+      b4[i] = b;
     }
     done = vectors * 4;
   }

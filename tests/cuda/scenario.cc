@@ -5,14 +5,19 @@
 #include <fmt/format.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <chrono>
 #include <cstdio>
 #include <cstdlib>
 #include <cstring>
+#include <fstream>
 #include <limits>
 #include <map>
 #include <memory>
 
+#include "harness/calibration.h"
+#include "harness/measure.h"
+#include "harness/own_kernels.h"
 #include "harness/stages.h"
 
 namespace stepbench::gpu_test {
@@ -351,34 +356,124 @@ const std::map<std::string, std::function<void()>>& scenarios() {
   return table;
 }
 
-/// `eval FILE TASK SUITE DEVICE`: an evaluation in this process, on a GPU without the VM's pass before it.
-void evaluate_one(const std::vector<std::string>& arguments) {
-  const Result<Judged<Candidate>> candidate = load_candidate(arguments.at(1), arguments.at(2));
-  if (!candidate.ok()) {
-    say("error", to_text(candidate.error()));
-    return;
+/// `eval LIST`: evaluations in this process, on the GPU without the VM's pass before it. LIST is a file with a line
+/// "NAME\tFILE\tTASK" for each; the answers are lines "result NAME\tVERDICT\tWORST\tMESSAGE". Ends when the GPU is
+/// lost.
+void evaluate_list(const std::string& list) {
+  std::ifstream file(list);
+  std::string line;
+  while (std::getline(file, line)) {
+    const size_t first = line.find('\t'), second = line.find('\t', first + 1);
+    const std::string name = line.substr(0, first), path = line.substr(first + 1, second - first - 1),
+                      task = line.substr(second + 1);
+    const auto answer = [&](std::string_view verdict, double worst, std::string message) {
+      std::replace(message.begin(), message.end(), '\n', ' ');
+      say("result", fmt::format("{}\t{}\t{:.4f}\t{}", name, verdict, worst, message));
+    };
+    const Result<Judged<Candidate>> candidate = load_candidate(path, task);
+    if (!candidate.ok()) {
+      answer("error", 0, to_text(candidate.error()));
+      continue;
+    }
+    if (!candidate.value().ok()) {
+      answer(to_text(candidate.value().failure->verdict), 0, candidate.value().failure->message);
+      continue;
+    }
+    EvalOptions options;
+    options.device = "cuda";
+    options.suite = "smoke";
+    options.salt = 1;
+    options.threads = 4;
+    options.vm_first = false;
+    const Result<EvalRecord> record = evaluate(*candidate.value().value, need(load_task(task)), options, nullptr);
+    if (!record.ok()) {
+      answer("error", 0, to_text(record.error()));
+      return;
+    }
+    double worst = 0;
+    for (const CaseReport& report : record.value().cases) worst = std::max(worst, report.worst_error_ratio);
+    answer(to_text(record.value().verdict), worst, record.value().failure ? record.value().failure->message : "");
+    const Verdict verdict = record.value().verdict;
+    // Any of these may have been a fault of the hardware, which ends this process's use of the GPU.
+    if (verdict == Verdict::kOutOfBounds || verdict == Verdict::kLaunchError || verdict == Verdict::kTimeout) return;
   }
-  if (!candidate.value().ok()) {
-    say("verdict", std::string(to_text(candidate.value().failure->verdict)));
-    return;
-  }
-  EvalOptions options;
-  options.device = arguments.at(4);
-  options.suite = arguments.at(3);
-  options.salt = 1;
-  options.vm_first = false;
-  const EvalRecord record =
-      need(evaluate(*candidate.value().value, need(load_task(arguments.at(2))), options, nullptr));
-  say("verdict", std::string(to_text(record.verdict)));
-  say("device", record.environment.device + ", " + record.environment.device_detail);
-  say("wall_ms", fmt::format("{:.0f}", record.wall_ms));
-  for (const auto& [stage, ms] : record.stage_ms) say("ms_" + stage, fmt::format("{:.0f}", ms));
-  double worst = 0;
-  for (const CaseReport& report : record.cases) worst = std::max(worst, report.worst_error_ratio);
-  say("worst", fmt::format("{:.4f}", worst));
-  if (!record.failure) return;
-  say("check", record.failure->check + " " + record.failure->case_name);
-  say("message", record.failure->message);
+}
+
+/// `time FILE BASELINE LIST SLOWNESS`: the stage `timing` alone, without admission: what runs is timed and verified.
+/// Rates are the GPU's own, divided by SLOWNESS.
+void time_one(const std::vector<std::string>& arguments) {
+  const TaskSpec task = need(load_task("adamw"));
+  const DeviceSource source = need(device_source("cuda", nullptr));
+  CompileOptions options;
+  options.arch = source.info.arch;
+  const CompiledModule own = need(compile_own_kernels(options));
+  const OpenDevice open = [&]() -> Result<std::unique_ptr<Device>> {
+    Result<std::unique_ptr<Device>> device = source.open();
+    if (device.ok())
+      if (const Result<void> done = device.value()->use_own_kernels(own); !done.ok()) return done.error();
+    return device;
+  };
+  struct Compiled {
+    Candidate candidate;
+    CompiledModule module;
+  };
+  const auto compiled = [&](const std::string& path) {
+    Judged<Candidate> candidate = need(load_candidate(path, task.id));
+    Judged<CompiledModule> module = need(compile(*candidate.value, task, options));
+    return Compiled{std::move(*candidate.value), std::move(*module.value)};
+  };
+  const Compiled candidate = compiled(arguments.at(1)), baseline = compiled(arguments.at(2));
+  const auto context = [&](const Compiled& one) {
+    CheckContext its{task, one.candidate, one.module, open, 7, 8, "", nullptr};
+    its.one_at_a_time = true;
+    return its;
+  };
+  Environment environment;
+  source.describe(environment);
+  Calibration calibration = need(calibration_of(source, environment.gpu_uuid, own, false));
+  const double slowness = std::stod(arguments.at(4));
+  calibration.read_bytes_per_s /= slowness;
+  calibration.copy_bytes_per_s /= slowness;
+  const TimedKernel candidate_kernel{"candidate", context(candidate)}, baseline_kernel{"baseline", context(baseline)};
+  const MeasureOutcome outcome = need(measure(candidate_kernel, std::span(&baseline_kernel, 1),
+                                              {arguments.at(3), false}, calibration, MeasureRule{}, source.info));
+  say("verdict", outcome.failure ? std::string(to_text(outcome.failure->verdict)) : "passed");
+  if (outcome.failure) say("message", outcome.failure->message);
+  for (const std::string& text : outcome.notes) say("note", text);
+  if (!outcome.report) return;
+  const TimingReport& report = *outcome.report;
+  say("word", std::string(to_text(report.word)));
+  say("speedup", fmt::format("{:.4f} {:.4f} {:.4f}", report.speedup, report.speedup_low, report.speedup_high));
+  say("verified", fmt::format("{}", report.verified_steps));
+}
+
+/// `generate`: values made on the GPU against the host's, for every type and odd sizes.
+void generate_all() {
+  const DeviceSource source = need(device_source("cuda", nullptr));
+  CompileOptions options;
+  options.arch = source.info.arch;
+  const CompiledModule own = need(compile_own_kernels(options));
+  const std::unique_ptr<Device> device = need(source.open());
+  if (const Result<void> done = device->use_own_kernels(own); !done.ok()) say("error", to_text(done.error()));
+  int compared = 0, different = 0;
+  for (const DType dtype : {DType::kF32, DType::kBf16, DType::kF16})
+    for (const int64_t count : {int64_t{1}, int64_t{2}, int64_t{255}, int64_t{4097}, int64_t{3000001}})
+      for (const bool squared : {false, true})
+        for (const float amplitude : {1.0f, 0.01f, 3e-5f}) {
+          const GenerateSpec spec{dtype, derive_seed(11, "test", static_cast<uint64_t>(count)), amplitude, squared,
+                                  count};
+          const uint64_t bytes = static_cast<uint64_t>(count) * dtype_bytes(dtype);
+          const BufferId buffer = need(device->allocate({bytes, 0, compared % 2 == 0, "x"}));
+          std::vector<std::byte> got(bytes);
+          Result<void> done = device->generate(buffer, spec);
+          if (done.ok()) done = device->read(buffer, 0, got);
+          if (!done.ok()) say("error", to_text(done.error()));
+          ++compared;
+          if (got != generated_values(spec, 0, count)) ++different;
+          device->release(buffer);
+        }
+  say("compared", std::to_string(compared));
+  say("different", std::to_string(different));
 }
 
 }  // namespace
@@ -415,8 +510,16 @@ Outcome run_in_child(const std::vector<std::string>& arguments, double wall_limi
 void scenario_main(const std::vector<std::string>& arguments) {
   become_child();
   const std::string name = arguments.empty() ? "" : arguments[0];
-  if (name == "eval" && arguments.size() == 5) {
-    evaluate_one(arguments);
+  if (name == "eval" && arguments.size() == 2) {
+    evaluate_list(arguments[1]);
+    leave(0);
+  }
+  if (name == "time" && arguments.size() == 5) {
+    time_one(arguments);
+    leave(0);
+  }
+  if (name == "generate") {
+    generate_all();
     leave(0);
   }
   const auto found = scenarios().find(name);

@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <cmath>
 #include <cstring>
+#include <map>
 #include <set>
 
 #include "harness/formula.h"
@@ -43,10 +44,50 @@ TEST_CASE("formulas") {
   }
 }
 
+TEST_CASE("products over the steps") {
+  const auto at = [](double step) {
+    return std::vector<std::pair<std::string, double>>{{"beta", 0.5}, {"step", step}, {"one", 1}};
+  };
+  struct Row {
+    const char* text;
+    double step, value;
+  };
+  // 1/2 * 2/3 * ... * t/(t + 1) = 1 / (t + 1); powers of two are exact.
+  for (const Row& row : {Row{"beta", 1, 0.5}, Row{"beta", 10, 0x1p-10}, Row{"step / (step + 1)", 1, 0.5},
+                         Row{"step / (step + 1)", 999, 1e-3}, Row{"step / (step + 1)", 1000000, 1 / 1000001.0},
+                         Row{"beta", 200, 0x1p-200}, Row{"beta", 201, 0}, Row{"beta", 2000000000, 0}}) {
+    INFO(row.text << " to step " << row.step);
+    const Result<double> value = evaluate_product(row.text, at(row.step));
+    REQUIRE(value.ok());
+    CHECK(value.value() == Approx(row.value).epsilon(1e-10).margin(0));
+  }
+  const struct {
+    const char* name;
+    const char* text;
+    const char* part;
+  } bad[] = {
+      {"a factor of one would go on for ever", "one", "1.000000 at step 1"},
+      {"a factor above one later", "step / 3", "at step 3"},
+      {"negative", "0 - beta", "above 0"},
+      {"not a number", "sqrt(0 - step)", "above 0"},
+      {"unknown name", "betta", "betta"},
+      {"assignment", "beta = 0.25", "assigns"},
+      {"syntax", "beta *", "cannot be evaluated"},
+  };
+  for (const auto& row : bad) {
+    INFO(row.name);
+    const Result<double> value = evaluate_product(row.text, at(5));
+    CHECK(!value.ok());
+    if (!value.ok()) CHECK_THAT(to_text(value.error()), Catch::Contains(row.part));
+  }
+  const std::pair<std::string, double> no_step[] = {{"beta", 0.5}};
+  CHECK_THAT(to_text(evaluate_product("beta", no_step).error()), Catch::Contains("step"));
+}
+
 TEST_CASE("draws lie in range, differ from one another and are fp32 numbers") {
-  for (const std::string id : {"adamw", "sgd_momentum"}) {
+  for (const std::string& id : list_tasks().value()) {
     const TaskSpec task = loaded(id);
-    std::set<double> choices_seen;
+    std::map<std::string, std::set<double>> choices_seen;
     for (uint64_t seed = 0; seed < 300; ++seed) {
       const Result<HyperTrajectory> trajectory = draw_hyper(task, "gaussian", seed);
       REQUIRE(trajectory.ok());
@@ -64,13 +105,18 @@ TEST_CASE("draws lie in range, differ from one another and are fp32 numbers") {
           CHECK(static_cast<double>(static_cast<float>(value)) == value);
         } else if (field.draw == "choice") {
           CHECK(std::count(field.choices.begin(), field.choices.end(), value) == 1);
-          if (field.name == "grad_scale") choices_seen.insert(value);
+          choices_seen[field.name].insert(value);
         } else {
           CHECK(std::isnan(value));
         }
       }
     }
-    CHECK(choices_seen.size() == task.hyper[index_of(task, "grad_scale")].choices.size());
+    for (const auto& [name, seen] : choices_seen) {
+      INFO(id << " " << name);
+      CHECK(seen.size() == std::set<double>(task.hyper[index_of(task, name)].choices.begin(),
+                                            task.hyper[index_of(task, name)].choices.end())
+                               .size());
+    }
   }
 }
 

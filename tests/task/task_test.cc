@@ -55,7 +55,8 @@ std::string shipped_task() {
 TEST_CASE("the shipped tasks load and say what they should") {
   const Result<std::vector<std::string>> ids = list_tasks();
   REQUIRE(ids.ok());
-  for (const char* const id : {"adamw", "sgd_momentum"})
+  for (const char* const id :
+       {"adagrad", "adam", "adamw", "adan", "amsgrad", "lion", "nadam", "radam", "rmsprop", "sgd_momentum"})
     CHECK(std::find(ids.value().begin(), ids.value().end(), id) != ids.value().end());
   for (const std::string& id : ids.value()) {
     const Result<TaskSpec> task = load_task(id);
@@ -85,8 +86,9 @@ TEST_CASE("suites are of the promised size") {
     const char* suite;
     double least, most;
   };
-  for (const std::string id : {"adamw", "sgd_momentum"}) {
+  for (const std::string& id : list_tasks().value()) {
     const TaskSpec task = load_task(id).value();
+    if (task.family != "elementwise") continue;  // work per element differs in the others
     for (const Row& row : {Row{"smoke", 0.8e6, 2e6}, Row{"standard", 14e6, 26e6}, Row{"full", 100e6, 400e6}}) {
       const Suite& suite = task.suites.at(row.suite);
       double work = 0;
@@ -154,6 +156,10 @@ TEST_CASE("broken task files are refused at the right place") {
        "\"derived\": \"lr / bias_correction1\"",
        "\"derived\": \"lr / found_inf\"",
        {"/hyper/9/derived", "finite"}},
+      {"product over the steps that does not fall",
+       "\"draw\": \"derived\",\n      \"derived\": \"lr / bias_correction1\"",
+       "\"draw\": \"derived_product\",\n      \"derived\": \"1 + lr\"",
+       {"/hyper/9/derived", "below 1"}},
       {"unknown draw", "\"draw\": \"step\"", "\"draw\": \"stop\"", {"/hyper/0/draw", "one of log", "\"stop\""}},
       {"empty range", "\"max\": 0.95", "\"max\": 0.1", {"/hyper/2/max", "empty"}},
       {"logarithm of zero", "\"min\": 1e-10", "\"min\": 0", {"/hyper/4/min", "positive"}},

@@ -1,0 +1,34 @@
+// AdamW on bf16 weights that are rounded stochastically by random numbers of the candidate's own. What a fair rounding
+// keeps on average is the exact value, so that is what the oracle goes on with; conventions of task.json.
+#include "tasks/oracle.h"
+#include "tasks/adamw_update.h"
+
+namespace stepbench {
+
+namespace {
+enum Buffer { kParam, kGrad, kExpAvg, kExpAvgSq };
+}
+
+void oracle_adamw_bf16_sr_own(const OracleTensor& tensor, std::span<const double> hyper, int64_t first, int64_t last) {
+  const AdamWScalars scalars(hyper);
+  double* const param = tensor.buffers[kParam];
+  const double* const grad = tensor.buffers[kGrad];
+  double* const exp_avg = tensor.buffers[kExpAvg];
+  double* const exp_avg_sq = tensor.buffers[kExpAvgSq];
+
+  for (int64_t i = first; i < last; ++i) {
+    AdamWElement element;  // a skipped step moves nothing
+    if (!scalars.skipped) {
+      element = adamw_element(scalars, param[i], grad[i], exp_avg[i], exp_avg_sq[i]);
+      param[i] -= element.movement;
+      exp_avg[i] = element.m;
+      exp_avg_sq[i] = element.v;
+    }
+    put(tensor.exact[kParam], i, param[i]);
+    put(tensor.scale[kParam], i, element.movement_scale);
+    put(tensor.scale[kExpAvg], i, element.m_scale);
+    put(tensor.scale[kExpAvgSq], i, element.v_scale);
+  }
+}
+
+}  // namespace stepbench

@@ -1,0 +1,103 @@
+// Times on a GPU: what the harness's own kernels make, kernels that are right only while nobody looks, and what a
+// planted difference is called. Each measurement runs in a child, since some of these kernels end a process's use of
+// the GPU.
+#include <fmt/format.h>
+
+#include <catch2/catch.hpp>
+#include <cstdio>
+#include <cstdlib>
+
+#include "tests/cuda/scenario.h"
+
+using namespace stepbench;
+using namespace stepbench::gpu_test;
+
+namespace {
+
+std::string root() {
+  const char* given = std::getenv("STEPBENCH_ROOT");  // a machine that did not build this may have it elsewhere
+  return given != nullptr && *given != 0 ? given : STEPBENCH_TEST_FOLDER "/..";
+}
+std::string baseline() { return root() + "/reference_kernels/adamw/float4.cu"; }
+
+Outcome time_against_baseline(const std::string& file, const std::string& list, const std::string& slowness = "1") {
+  Outcome outcome = run_in_child({"time", root() + "/" + file, baseline(), list, slowness}, 120);
+  UNSCOPED_INFO(outcome.child.out);
+  UNSCOPED_INFO(outcome.child.err);
+  return outcome;
+}
+
+}  // namespace
+
+TEST_CASE("values made on the GPU are those of the host, bit for bit") {
+  const Outcome outcome = run_in_child({"generate"}, 60);
+  UNSCOPED_INFO(outcome.child.out);
+  UNSCOPED_INFO(outcome.child.err);
+  CHECK(outcome.get("error").empty());
+  CHECK(outcome.get("compared") == "90");
+  CHECK(outcome.get("different") == "0");
+}
+
+TEST_CASE("timed steps are verified steps") {
+  const struct {
+    const char* file;
+    const char* verdict;
+  } rows[] = {
+      {"reference_kernels/adamw/naive.cu", "passed"},
+      {"reference_kernels/adamw/multi_tensor.cu", "passed"},
+      {"tests/attacks/small_sizes_only.cu", "wrong_result"},
+      {"tests/attacks/skips_every_other_step.cu", "wrong_result"},
+      {"tests/attacks/right_for_ten_launches.cu", "wrong_result"},
+      {"tests/attacks/replay_after_warm_up.cu", "wrong_result"},
+      {"tests/attacks/replay_by_pointer.cu", "wrong_result"},
+      {"tests/attacks/replay_by_fingerprint.cu", "wrong_result"},
+      {"tests/attacks/one_percent_skipped.cu", "wrong_result"},
+      {"tests/attacks/states_in_half_precision.cu", "wrong_result"},
+      {"tests/attacks/does_nothing.cu", "wrong_result"},
+      {"tests/attacks/zeroes_its_inputs.cu", "out_of_bounds"},
+      {"tests/attacks/zeroes_the_neighbourhood.cu", "out_of_bounds"},
+      {"tests/attacks/trap.cu", "launch_error"},
+      {"tests/attacks/too_many_threads.cu", "launch_error"},
+      {"tests/attacks/endless_loop.cu", "timeout"},
+  };
+  for (const auto& row : rows) {
+    DYNAMIC_SECTION(row.file) {
+      const Outcome outcome = time_against_baseline(row.file, "[4194304]");
+      CHECK(outcome.child.ending == ChildEnding::kExited);
+      CHECK(outcome.get("verdict") == row.verdict);
+      if (std::string(row.verdict) == "passed") CHECK(std::stoi(outcome.get("verified")) >= 3);
+    }
+  }
+}
+
+TEST_CASE("the same kernel is called the same, and tricks with cache, samples and sizes change nothing") {
+  const struct {
+    const char* file;
+    const char* list;
+    const char* word;
+  } rows[] = {
+      {"reference_kernels/adamw/float4.cu", "[4194304]", "same"},
+      {"reference_kernels/adamw/float4.cu", "[16777216]", "same"},
+      {"tests/cuda/timing/keeps_lines.cu", "[16777216]", "same"},
+      {"tests/cuda/timing/slow_at_first.cu", "[16777216]", "same"},
+      {"tests/cuda/timing/slower_by_extra_reads.cu", "[16777216]", "slower"},
+      {"reference_kernels/adamw/multi_tensor.cu", "gpt2_124m", "faster"},
+  };
+  for (const auto& row : rows) {
+    DYNAMIC_SECTION(row.file << " on " << row.list) {
+      const Outcome outcome = time_against_baseline(row.file, row.list);
+      std::printf("%s on %s: %s %s\n", row.file, row.list, outcome.get("word").c_str(), outcome.get("speedup").c_str());
+      CHECK(outcome.get("verdict") == "passed");
+      CHECK(outcome.get("word") == row.word);
+    }
+  }
+}
+
+TEST_CASE("a time that the memory cannot reach is impossible") {
+  const Outcome honest = time_against_baseline("reference_kernels/adamw/float4.cu", "[16777216]");
+  CHECK(honest.get("verdict") == "passed");
+  // The same time against a GPU that is half as fast.
+  const Outcome impossible = time_against_baseline("reference_kernels/adamw/float4.cu", "[16777216]", "2");
+  CHECK(impossible.get("verdict") == "impossible_time");
+  CHECK_THAT(impossible.get("message"), Catch::Contains("cannot move what the update must read and write"));
+}
