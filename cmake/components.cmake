@@ -83,7 +83,7 @@ sb_component(sb_task
   LINK sb_base fmt::fmt nlohmann_json::nlohmann_json ${MUPARSER_LIBRARY} Threads::Threads)
 
 # candidates: plan, expressions, sessions
-sb_component(sb_plan SOURCES ${H}/candidate.cc ${H}/plan_json.cc ${H}/expression.cc ${H}/plan.cc ${H}/arguments.cc ${H}/session.cc
+sb_component(sb_plan SOURCES ${H}/candidate.cc ${H}/candidate_files.cc ${H}/plan_json.cc ${H}/expression.cc ${H}/plan.cc ${H}/arguments.cc ${H}/session.cc
   LINK sb_task)
 
 # compiler front end
@@ -119,7 +119,7 @@ add_custom_command(OUTPUT ${board_assets_source}
           -P ${CMAKE_SOURCE_DIR}/cmake/embed_board.cmake
   DEPENDS ${board_assets} ${CMAKE_SOURCE_DIR}/cmake/embed_board.cmake VERBATIM)
 sb_component(sb_app
-  SOURCES ${H}/worker.cc ${H}/evaluate_files.cc ${H}/candidate_files.cc ${H}/report.cc ${H}/slurm.cc ${H}/slurm_manifest.cc ${command_sources} ${scoring_sources} ${board_assets_source}
+  SOURCES ${H}/worker.cc ${H}/evaluate_files.cc ${H}/report.cc ${H}/slurm.cc ${H}/slurm_manifest.cc ${command_sources} ${scoring_sources} ${board_assets_source}
   LINK sb_check sb_store nlohmann_json::nlohmann_json CLI11::CLI11)
 add_executable(stepbench ${H}/main.cc)
 target_link_libraries(stepbench PRIVATE sb_app)
@@ -156,7 +156,7 @@ sb_tests(plan sb_catch sb_plan)
 sb_tests(compile sb_catch_child sb_compile sb_task)
 sb_tests(check sb_catch_child sb_check)
 sb_tests(app sb_catch sb_app)
-sb_tests(store sb_catch sb_store sb_compile)
+sb_tests(store sb_catch sb_store sb_plan sb_compile)
 sb_tests(scoring sb_catch sb_app)
 sb_tests(slurm sb_catch sb_app)
 sb_tests(board sb_catch sb_app)

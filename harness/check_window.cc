@@ -30,11 +30,12 @@ Part part_of(const BufferSpec& buffer, const TensorShape& shape, const Window& w
 
 bool can_generate(const BufferSpec& buffer) {
   const bool floating = buffer.dtype == DType::kF32 || buffer.dtype == DType::kBf16 || buffer.dtype == DType::kF16;
-  return floating && (buffer.initial == "parameter" || buffer.initial == "gradient" || buffer.initial == "moment" ||
-                      buffer.initial == "second_moment");
+  return floating && (buffer.initial == "parameter" || buffer.initial == "parameter_copy" ||
+                      buffer.initial == "gradient" || buffer.initial == "moment" || buffer.initial == "second_moment");
 }
 
 /// Magnitudes as in a small language model: parameters of 0.05, gradients of 0.01 and what they leave in the moments.
+/// `b` is the buffer itself or, for a share of a value, the one that the value's random numbers belong to.
 GenerateSpec spec_of(const BufferSpec& buffer, size_t b, int64_t tensor, int64_t draw, const LargeData& data,
                      int64_t count) {
   GenerateSpec spec;
@@ -42,7 +43,8 @@ GenerateSpec spec_of(const BufferSpec& buffer, size_t b, int64_t tensor, int64_t
   spec.seed = derive_seed(data.seed, buffer.role == Role::kIn ? "large_input" : "large_state",
                           static_cast<uint64_t>(draw), b, static_cast<uint64_t>(tensor));
   spec.count = count;
-  spec.amplitude = buffer.initial == "parameter" ? 0.05f : buffer.initial == "moment" ? 0.003f : 0.01f;
+  const bool is_parameter = buffer.initial == "parameter" || buffer.initial == "parameter_copy";
+  spec.amplitude = is_parameter ? 0.05f : buffer.initial == "moment" ? 0.003f : 0.01f;
   if (buffer.role == Role::kIn) {
     // No two steps have the same size of gradient.
     const auto share = static_cast<float>(derive_seed(data.seed, "large_size", static_cast<uint64_t>(draw)) >> 40);
@@ -161,11 +163,12 @@ void generate_windows(const TaskSpec& task, std::span<const TensorShape> tensors
       const BufferSpec& buffer = task.buffers[b];
       if (buffer.role != role) continue;
       const Part part = part_of(buffer, shape, window);
+      const size_t source = source_buffer(task, b);
       bytes[b][w] =
           can_generate(buffer)
-              ? generated_values(spec_of(buffer, b, window.tensor, draw, data, buffer_elements(buffer, shape)),
+              ? generated_values(spec_of(buffer, source, window.tensor, draw, data, buffer_elements(buffer, shape)),
                                  part.first, part.count)
-              : host_values(buffer, b, shape, window, data, draw, elementwise);
+              : host_values(buffer, source, shape, window, data, draw, elementwise);
     }
   });
 }
@@ -182,9 +185,9 @@ Result<void> generate_buffers(Rig& rig, const TaskSpec& task, std::span<const Te
     }
     for (size_t t = 0; t < tensors.size(); ++t) {
       const int64_t tensor = static_cast<int64_t>(t);
-      const Result<void> done =
-          rig.device->generate(tensor_buffer(*rig.session, static_cast<int>(b), tensor),
-                               spec_of(buffer, b, tensor, draw, data, buffer_elements(buffer, tensors[t])));
+      const Result<void> done = rig.device->generate(
+          tensor_buffer(*rig.session, static_cast<int>(b), tensor),
+          spec_of(buffer, source_buffer(task, b), tensor, draw, data, buffer_elements(buffer, tensors[t])));
       if (!done.ok()) return done;
     }
   }

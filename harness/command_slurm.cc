@@ -40,6 +40,10 @@ Error io_error(const std::string& what, const std::string& path, int code) {
 
 // ---------------------------------------------------------------------------------------------- Slurm's commands
 
+std::string counted(size_t candidates) {
+  return fmt::format("{} {}", candidates, candidates == 1 ? "candidate" : "candidates");
+}
+
 std::string first_line(const std::string& text) { return text.substr(0, text.find('\n')); }
 
 /// Standard output of one of Slurm's commands, looked for on the PATH.
@@ -147,7 +151,7 @@ Result<void> submit_block(const SlurmManifest& manifest, const std::string& fold
   if (!written.ok()) return written;
   const Result<std::string> job = run_slurm_command({"sbatch", "--parsable", path});
   if (!job.ok()) return job.error();
-  fmt::print("job {}: {} candidates, {}\n", first_line(job.value()), indices.size(), path);
+  fmt::print("job {}: {}, {}\n", first_line(job.value()), counted(indices.size()), path);
   return {};
 }
 
@@ -276,7 +280,7 @@ int show_status(const SlurmManifest& manifest, const std::string& folder, bool a
     ++counts[word];
     if (all) fmt::print("{:6}  {:<28}  {}\n", index, word, manifest.candidates[i].path);
   }
-  fmt::print("run {} in {}: {} candidates\n", manifest.run, folder, manifest.candidates.size());
+  fmt::print("run {} in {}: {}\n", manifest.run, folder, counted(manifest.candidates.size()));
   for (const auto& [word, count] : counts) fmt::print("  {:<28}  {}\n", word, count);
   if (!state.value().open.empty()) fmt::print("next: stepbench slurm resume {}\n", folder);
   if (counts.contains("finished")) fmt::print("take what is finished: stepbench store import {}/records\n", folder);
@@ -389,8 +393,8 @@ int start_slurm(const SubmitArguments& arguments) {
                folder);
     return exit_code;
   }
-  fmt::print("run {}: {} candidates; `stepbench slurm status {}` says how far it is\n", manifest.value().run,
-             indices.size(), folder);
+  fmt::print("run {}: {}; `stepbench slurm status {}` says how far it is\n", manifest.value().run,
+             counted(indices.size()), folder);
   return kExitDone;
 }
 

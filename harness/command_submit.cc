@@ -42,6 +42,8 @@ Result<void> check_arguments(const SubmitArguments& arguments, size_t files) {
   if (Result<void> model = check_name("--model", submission.model); !model.ok()) return model;
   if (submission.note != replace_invalid_utf8(submission.note))
     return Error{ErrorCode::kUsage, "not a text in UTF-8", "--note", "", ""};
+  if (!std::isfinite(submission.cost_usd))
+    return Error{ErrorCode::kUsage, "not a cost", "--cost", "a number", fmt::format("{}", submission.cost_usd)};
   const bool has_costs = submission.prompt_tokens > 0 || submission.completion_tokens > 0 || submission.cost_usd > 0;
   if (has_costs && files > 1)
     return Error{ErrorCode::kUsage, "tokens and cost are those of one candidate",

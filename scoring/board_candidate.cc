@@ -103,10 +103,10 @@ View failure_view(const EvalRecord& record, std::optional<int64_t> line) {
   }
   if (failure.error_ratio != 0) add_fact(facts, "Error", limit_text(failure.error_ratio));  // NaN is shown too
   const std::string detail = first_bytes(failure.detail, kMaxTextBytes);
+  const bool is_judged = record.verdict != Verdict::kUnsupported && record.verdict != Verdict::kHarnessError;
   View view;
-  view.text("why_title", record.verdict == Verdict::kUnsupported || record.verdict == Verdict::kHarnessError
-                             ? "Why it was not judged"
-                             : "Why it failed")
+  view.text("failure_class", is_judged ? "" : "unjudged")
+      .text("why_title", !is_judged ? "Why it was not judged" : "Why it failed")
       .text("message", shortened(failure.message, 2000))
       .text("verdict_meaning", verdict_meaning(record.verdict))
       .flag("has_line", line.has_value())

@@ -71,8 +71,7 @@ View timing_view(const TimingReport& report, const ListScore& list, const PlotRa
       .markup("share_bar", share > 0 ? share_bar(share) : "")
       .text("pairs", fmt::format("{} of {}", report.pairs.size() - list.dropped, report.pairs.size()))
       .text("used_key", fmt::format("{}", report.pairs.size() - list.dropped))
-      .text("verified", count_text(report.verified_steps))
-      .text("verified_key", fmt::format("{}", report.verified_steps));
+      .text("verified", number_of(report.verified_steps, "step"));
   return view;
 }
 

@@ -102,7 +102,7 @@ std::vector<Plot> speed_plots(const EvalRecord& record) {
       "measured "
       "copy rate allows.";
   share.x = {"parameters", AxisScale::kLog, short_size_text, {}};
-  share.y = {"floor / time of a step", AxisScale::kLinear, short_percent_text, {0, 1}};
+  share.y = {"floor / time of a step", AxisScale::kLinear, short_percent_text, {}, 0, 1};
   share.series = {std::move(baseline_share), std::move(candidate_share)};
   share.rules = {{"the floor", 1, false}};
   return {std::move(time), std::move(share)};

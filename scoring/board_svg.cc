@@ -148,6 +148,24 @@ bool has_interval(const PlotPoint& point, const Plot& plot) {
   return can_show(point.y_low, plot.y.scale) && can_show(point.y_high, plot.y.scale);
 }
 
+PlotRange range_of(std::vector<double> values, const PlotAxis& axis) {
+  for (const std::optional<double>& end : {axis.low, axis.high})
+    if (end) values.push_back(*end);
+  PlotRange range = plot_range(values, axis.scale);
+  std::erase_if(values, [&](double value) { return !can_show(value, axis.scale); });
+  const auto [least, most] = std::minmax_element(values.begin(), values.end());
+  if (axis.low && *least == *axis.low) range.low = *axis.low;
+  if (axis.high && *most == *axis.high) range.high = *axis.high;
+  return range;
+}
+
+/// Cut until it takes this width or less.
+std::string shortened_to(const std::string& text, double width) {
+  std::string cut = shortened(text, 60);
+  for (size_t limit = 59; limit > 1 && plot_text_width(cut, kFont) > width; --limit) cut = shortened(text, limit);
+  return cut;
+}
+
 bool has_marks(const PlotSeries& series) {
   return series.form != SeriesForm::kBareLine && series.form != SeriesForm::kBareSteps;
 }
@@ -205,8 +223,8 @@ class Drawing {
     for (const PlotRule& rule : rules_) (rule.vertical ? xs : ys).push_back(rule.at);
     frame_.x_scale = plot_.x.scale;
     frame_.y_scale = plot_.y.scale;
-    frame_.x_range = plot_range(xs, plot_.x.scale);
-    frame_.y_range = plot_range(ys, plot_.y.scale);
+    frame_.x_range = range_of(xs, plot_.x);
+    frame_.y_range = range_of(ys, plot_.y);
 
     place_legend();
     frame_.bottom = frame_.top + kPlotHeight;
@@ -244,7 +262,7 @@ class Drawing {
     write(0, 14, plot_.y.title, "axis", "start");
     double x = 0, y = 14 + kLine;
     const auto entry = [&](const std::string& name, const std::string& sample) {
-      const std::string text = shortened(name, 56);
+      const std::string text = shortened_to(name, kWidth - 22);
       const double width = 22 + plot_text_width(text, kFont) + 16;
       if (x > 0 && x + width - 16 > kWidth) {
         x = 0;
@@ -412,7 +430,7 @@ double plot_position(double value, const PlotRange& range, AxisScale scale) {
 
 double plot_text_width(const std::string& text, double font_size) {
   double em = 0;
-  for (const char32_t c : code_points(text))
+  for (const char32_t c : code_points(visible_text(text)))
     em += c < 0x80 ? (c == ' ' || c == '.' || c == ',' ? 0.36 : 0.62) : c < 0x2E80 ? 0.7 : 1.1;
   return em * font_size;
 }

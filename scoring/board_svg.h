@@ -5,6 +5,7 @@
 
 #include <cstdint>
 #include <limits>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -74,6 +75,7 @@ struct PlotAxis {
   AxisScale scale = AxisScale::kLinear;
   std::string (*text)(double) = nullptr;  ///< of a tick; unused for kTime
   std::vector<double> include{};          ///< values that the range must hold besides the points
+  std::optional<double> low{}, high{};    ///< ends of the range, unless a value lies beyond
 };
 
 struct Plot {

@@ -123,8 +123,8 @@ Plot fast_plot(const Site& site, const BoardTask& task, const BoardRanking& rank
       "Share of the {} judged candidates that are correct and at least p times as fast as "
       "the baseline, over p. At p = 1 it is {}.",
       curve.judged, percent_text(at_one.points[0].share.value_or(0)));
-  plot.x = {"p: speedup over the baseline", AxisScale::kLinear, short_speedup_text, {0}};
-  plot.y = {"share of judged candidates (fast_p)", AxisScale::kLinear, short_percent_text, {0, 1}};
+  plot.x = {"p: speedup over the baseline", AxisScale::kLinear, short_speedup_text, {}, 0, {}};
+  plot.y = {"share of judged candidates (fast_p)", AxisScale::kLinear, short_percent_text, {}, 0, 1};
   plot.series = {std::move(series)};
   plot.rules = {{"p = 1", 1, true}};
   return plot;

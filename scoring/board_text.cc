@@ -142,6 +142,18 @@ std::string html_text(std::string_view text) {
   return html;
 }
 
+std::string visible_text(std::string_view text) {
+  std::string visible;
+  for (size_t at = 0; at < text.size();) {
+    const char32_t c = next_code_point(text, at);
+    if (find_name(kMarkedEverywhere, c))
+      visible += mark(c);
+    else
+      append_utf8(visible, c);
+  }
+  return visible;
+}
+
 std::string html_source(std::string_view line) {
   std::string html;
   html.reserve(line.size() + line.size() / 8);

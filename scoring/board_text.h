@@ -18,6 +18,9 @@ std::vector<char32_t> code_points(std::string_view text);
 /// Line feeds and tabs stay, and so do the joiners and direction marks that Persian, Hebrew or emoji need.
 std::string html_text(std::string_view text);
 
+/// What html_text shows: the same marks, nothing escaped.
+std::string visible_text(std::string_view text);
+
 /// One line of source for an element: as html_text, with marks for the joiners and direction marks as well, and each
 /// mark in <b class="mark" title="...">.
 std::string html_source(std::string_view line);

@@ -14,8 +14,11 @@ enum Buffer { kParam, kGrad, kCodes1, kScale1, kCodes2, kScale2 };
 constexpr int64_t kBlock = 256;
 constexpr int kCodes = 256;
 
-/// Room of two units of fp32's last place in a code's position: below the normal numbers they no longer shrink with the
-/// value. The limit of a code is 1e-6 of its scale.
+/// The limit of a code: step_scale_ratio of task.json. An error of the value is not one of the code in proportion, for
+/// small values lie closer together; so the scale is worked out from the code's distance at the limit of the value.
+constexpr double kCodeRatio = 1e-6;
+
+/// Room of two units of fp32's last place: below the normal numbers they no longer shrink with the value.
 constexpr double kUnitRoom = 0x1p21;
 
 /// Values of the codes, ascending ("dynamic" data type of the paper, section 1.3, without its sign bit in the unsigned
@@ -30,11 +33,9 @@ struct Map {
     const auto below = static_cast<size_t>(std::upper_bound(value.begin(), value.end(), y) - value.begin()) - 1;
     return static_cast<double>(below) + (y - value[below]) / (value[below + 1] - value[below]);
   }
-  /// Distance of the two values around y.
-  double spacing(double y) const {
-    const auto above = std::upper_bound(value.begin(), value.end(), y) - value.begin();
-    const auto high = static_cast<size_t>(std::clamp<ptrdiff_t>(above, 1, kCodes - 1));
-    return value[high] - value[high - 1];
+  /// Most codes that an error of y can be worth.
+  double reach(double y, double error) const {
+    return std::max(position(y + error) - position(y), position(y) - position(y - error));
   }
 };
 
@@ -95,9 +96,10 @@ struct Quantised {
         const double v = value[static_cast<size_t>(i)], y = unit > 0 ? v / unit : 0;
         position = map->position(y);
         codes[i] = std::nearbyint(position);
-        if (unit > 0)
-          scale = ((value_scale[static_cast<size_t>(i)] + kUnitRoom * fp32_unit(v)) / unit + std::fabs(y)) /
-                  map->spacing(y);
+        if (unit > 0) {
+          const double error = (value_scale[static_cast<size_t>(i)] + kUnitRoom * fp32_unit(v)) / unit + std::fabs(y);
+          scale = map->reach(y, kCodeRatio * error) / kCodeRatio;
+        }
       }
       put(exact, i, position);
       put(code_scale, i, scale);

@@ -31,7 +31,7 @@ TEST_CASE("wrong usage is answered with exit code 2 and one sentence") {
     int exit_code;
     const char* message;  // on stderr
   } rows[] = {
-      {"unknown command", {"evaluate"}, 2, "unknown command (expected tasks show eval replay doctor, found evaluate)"},
+      {"unknown command", {"evaluate"}, 2, "unknown command (expected tasks show eval "},
       {"unknown option", {"--fast"}, 2, "--fast"},
       {"two commands", {"tasks", "doctor"}, 2, "doctor"},
       {"a word too many", {"show", "adamw", "sgd"}, 2, "sgd"},
@@ -120,7 +120,7 @@ TEST_CASE("help teaches by example") {
   CHECK(main_help.exit_code == 0);
   CHECK(main_help.err.empty());
   CHECK_THAT(main_help.out, Catch::Contains("Exit codes"));
-  for (const char* command : {"tasks", "show", "eval", "replay", "doctor", "regress"}) {
+  for (const char* command : {"tasks", "show", "eval", "submit", "store", "replay", "doctor", "regress", "board"}) {
     INFO(command);
     CHECK_THAT(main_help.out, Catch::Contains(command));
     const ChildResult help = run_program(folder, {command, "--help"});
@@ -128,7 +128,7 @@ TEST_CASE("help teaches by example") {
     CHECK(help.err.empty());
     CHECK_THAT(help.out, Catch::Contains("Examples:") && Catch::Contains(std::string("stepbench ") + command));
   }
-  for (const char* absent : {"submit", "board", "advise", "tune", "agent"})
+  for (const char* absent : {"advise", "tune", "agent"})
     CHECK_THAT(main_help.out, !Catch::Contains(absent));
 
   const ChildResult version = run_program(folder, {"--version"});

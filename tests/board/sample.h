@@ -384,4 +384,58 @@ inline std::vector<EvalRecord> records() {
   return all;
 }
 
+// ---------------------------------------------------------------------------------------------- hostile records
+
+inline const std::string kTrick =
+    "\"'><script>alert(1)</script><img src=x "
+    "onerror=alert(2)>{{body}}{{{body}}}</title></textarea>&lt;b&gt;\u202E\u2066"
+    "\u200B\x01\x1b[2J\r\njavascript:alert(3)\xFF\xC3]]>--><!--`=HYPERLINK(1)";
+
+/// The same board with tricks in every text of its records, and lines of ten thousand characters.
+inline EvalRecord hostile(EvalRecord record, int number) {
+  const std::string trick = kTrick + fmt::format(" {}", number);
+  const std::string longer = trick + std::string(10'000, 'W') + trick;
+  record.task = trick;
+  record.suite = trick;
+  record.salt = trick;
+  record.created_utc = number % 2 ? trick : record.created_utc;
+  record.candidate.path = "kernels/" + longer;
+  record.candidate.note = longer;
+  record.candidate.source = longer + "\n\n" + trick + "\n\u202E// }\n" + std::string(10'000, '(');
+  record.candidate.plan_text = longer;
+  record.candidate.sha256 = trick + record.id;
+  record.compile_log = longer;
+  record.notes = {trick, longer};
+  record.replay_command = longer;
+  for (std::string* text : {&record.environment.device, &record.environment.device_detail, &record.environment.compiler,
+                            &record.environment.host, &record.environment.os, &record.environment.driver,
+                            &record.environment.gpu_uuid, &record.environment.stepbench_version})
+    *text = trick;
+  if (record.submission) {
+    record.submission->name = longer;
+    record.submission->model = trick;
+    record.submission->note = trick;
+  }
+  if (record.failure) {
+    for (std::string* text : {&record.failure->message, &record.failure->place, &record.failure->check,
+                              &record.failure->case_name, &record.failure->buffer, &record.failure->detail})
+      *text = longer;
+  }
+  for (CaseReport& report : record.cases) report.check = report.case_name = report.worst_buffer = trick;
+  for (DriftCurve& curve : record.drift) {
+    curve.case_name = curve.case_name + trick;
+    curve.buffer = curve.buffer + trick;
+  }
+  for (KernelResources& kernel : record.resources) kernel.entry = longer;
+  for (TimingReport& report : record.timing) {
+    report.list = report.list + trick;
+    report.baseline = report.method = trick;
+    for (TimingPair& pair : report.pairs)
+      if (!pair.dropped.empty()) pair.dropped = trick;
+  }
+  if (record.calibration) record.calibration->measured_utc = trick;
+  record.stage_ms = {{trick, 1}};
+  return record;
+}
+
 }  // namespace stepbench::sample

@@ -43,6 +43,7 @@ TEST_CASE("text is harmless in elements and attributes") {
   for (const auto& row : rows) {
     INFO(row.name);
     CHECK(html_text(row.text) == row.html);
+    CHECK(html_text(visible_text(row.text)) == row.html);
   }
 }
 

@@ -1,0 +1,27 @@
+/*stepbench
+{ "task": "adam", "note": "one element per thread and turn, in the order of the task's text",
+  "defines": {"BLOCK": 256},
+  "launches": [
+    {"for": "tensor", "kernel": "adam_step", "grid": "min(ceil_div(n, BLOCK), sms*16)", "block": "BLOCK",
+     "args": ["param", "grad", "exp_avg", "exp_avg_sq", "n", "hyper"]}
+  ] }
+*/
+#include <stepbench.cuh>
+
+extern "C" __global__ void adam_step(float* __restrict__ param, const float* __restrict__ grad,
+                                     float* __restrict__ exp_avg, float* __restrict__ exp_avg_sq, long long n,
+                                     const Hyper* __restrict__ hyper) {
+  const Hyper h = *hyper;
+  if (h.found_inf != 0) return;
+  const long long stride = (long long)gridDim.x * blockDim.x;
+  for (long long i = (long long)blockIdx.x * blockDim.x + threadIdx.x; i < n; i += stride) {
+    const float p = param[i];
+    const float g = grad[i] / h.grad_scale + h.weight_decay * p;
+    const float m = h.beta1 * exp_avg[i] + (1.0f - h.beta1) * g;
+    const float v = h.beta2 * exp_avg_sq[i] + (1.0f - h.beta2) * g * g;
+    const float denominator = sqrtf(v / h.bias_correction2) + h.eps;
+    param[i] = p - h.lr * (m / h.bias_correction1 / denominator);
+    exp_avg[i] = m;
+    exp_avg_sq[i] = v;
+  }
+}

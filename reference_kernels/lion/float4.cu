@@ -1,0 +1,63 @@
+/*stepbench
+{ "task": "lion", "note": "16-byte accesses, grid-stride, streaming hints; scalar where pointers or tails need it",
+  "defines": {"BLOCK": 256},
+  "tunables": {"BLOCK": [128, 256, 512]},
+  "launches": [
+    {"for": "tensor", "kernel": "lion_step", "grid": "min(ceil_div(n, 4*BLOCK), sms*8)", "block": "BLOCK",
+     "args": ["param", "grad", "exp_avg", "n", "hyper"]}
+  ] }
+*/
+#include <stepbench.cuh>
+
+struct Scalars {
+  float lr, decay, beta1, w1, w2, inverse_scale;
+};
+
+// Scalars are hoisted out of the loop.
+__device__ __forceinline__ Scalars scalars_of(const Hyper& h) {
+  return {h.lr, h.lr * h.weight_decay, h.beta1, 1.0f - h.beta1, 1.0f - h.beta2, 1.0f / h.grad_scale};
+}
+
+__device__ __forceinline__ void update(float& p, float grad, float& m, const Scalars& s) {
+  const float g = grad * s.inverse_scale;
+  const float c = fmaf(s.beta1, m, s.w1 * g);
+  const float step = c == 0.0f ? 0.0f : copysignf(s.lr, c);
+  p = p - fmaf(s.decay, p, step);
+  m = fmaf(s.w2, g, fmaf(-s.w2, m, m));
+}
+
+__device__ __forceinline__ bool aligned16(const void* a) { return (reinterpret_cast<unsigned long long>(a) & 15) == 0; }
+
+extern "C" __global__ void __launch_bounds__(BLOCK)
+    lion_step(float* __restrict__ param, const float* __restrict__ grad, float* __restrict__ exp_avg, long long n,
+              const Hyper* __restrict__ hyper) {
+  const Hyper h = *hyper;
+  if (h.found_inf != 0) return;
+  const Scalars s = scalars_of(h);
+  const long long first = (long long)blockIdx.x * BLOCK + threadIdx.x;
+  const long long stride = (long long)gridDim.x * BLOCK;
+  long long done = 0;
+  if (aligned16(param) && aligned16(grad) && aligned16(exp_avg)) {
+    float4* const p4 = reinterpret_cast<float4*>(param);
+    const float4* const g4 = reinterpret_cast<const float4*>(grad);
+    float4* const m4 = reinterpret_cast<float4*>(exp_avg);
+    const long long vectors = n / 4;
+    for (long long i = first; i < vectors; i += stride) {
+      float4 p = p4[i], m = m4[i];
+      const float4 g = __ldcs(g4 + i);  // read once, never again
+      update(p.x, g.x, m.x, s);
+      update(p.y, g.y, m.y, s);
+      update(p.z, g.z, m.z, s);
+      update(p.w, g.w, m.w, s);
+      __stcs(p4 + i, p);
+      __stcs(m4 + i, m);
+    }
+    done = vectors * 4;
+  }
+  for (long long i = done + first; i < n; i += stride) {
+    float p = param[i], m = exp_avg[i];
+    update(p, grad[i], m, s);
+    param[i] = p;
+    exp_avg[i] = m;
+  }
+}

@@ -1,0 +1,77 @@
+// Adam with L2 decay in double precision (Kingma, Ba, "Adam", ICLR 2015, algorithm 1; the decay as in the documentation
+// of torch.optim.Adam), with the conventions of task.json.
+#include "tasks/oracle.h"
+
+#include <cmath>
+
+namespace stepbench {
+
+namespace {
+enum Field { kStep, kLr, kBeta1, kBeta2, kEps, kWeightDecay, kBc1, kBc2, kBc2Sqrt, kStepSize, kGradScale, kFoundInf };
+enum Buffer { kParam, kGrad, kExpAvg, kExpAvgSq };
+
+/// Room for a candidate that computes its bias corrections itself in fp32. CUDA's powf is good to 4 ulp, 2^-21 of
+/// beta^t; the error of 1 - beta^t is then up to 2^-21 * beta^t / (1 - beta^t) of it. The limit on `param` is about
+/// 2^-20 of the scale, so one unit covers twice that.
+constexpr double kPowerRoom = 1;
+
+/// Smallest normal fp32 number. Below it rounding errors no longer shrink with the value: terms are taken as at least
+/// this large where an error in them is divided by a denominator that may be as small as eps. A product such as
+/// step_size * m may vanish altogether before the division. In `param` this is worth less than 1e-33.
+constexpr double kLeastNormal = 0x1p-126;
+
+/// Gradient and decay may cancel: g is then as uncertain as its terms, e * g_scale with e some 2^-23, and its square by
+/// 2 * e * |g| * g_scale + (e * g_scale)^2. In units of e that is the scale below; it is g^2 where nothing cancels.
+constexpr double kSquaredError = 1e-7;
+double square_scale(double g, double g_scale) {
+  return std::fabs(g) * (2 * g_scale - std::fabs(g)) + kSquaredError * g_scale * g_scale;
+}
+}  // namespace
+
+void oracle_adam(const OracleTensor& tensor, std::span<const double> hyper, int64_t first, int64_t last) {
+  const double lr = hyper[kLr], beta1 = hyper[kBeta1], beta2 = hyper[kBeta2];
+  const double eps = hyper[kEps], weight_decay = hyper[kWeightDecay], grad_scale = hyper[kGradScale];
+  const bool skipped = hyper[kFoundInf] != 0;
+  // Derived again, not taken from hyper[]: those are rounded to fp32 for the candidate's convenience.
+  const double power1 = std::pow(beta1, hyper[kStep]), power2 = std::pow(beta2, hyper[kStep]);
+  const double bias_correction1 = 1 - power1, bias_correction2 = 1 - power2;
+  const double power_room = 1 + kPowerRoom * (power1 / bias_correction1 + 0.5 * power2 / bias_correction2);
+
+  double* const param = tensor.buffers[kParam];
+  const double* const grad = tensor.buffers[kGrad];
+  double* const exp_avg = tensor.buffers[kExpAvg];
+  double* const exp_avg_sq = tensor.buffers[kExpAvgSq];
+  double* const param_scale = tensor.scale[kParam];
+  double* const exp_avg_scale = tensor.scale[kExpAvg];
+  double* const exp_avg_sq_scale = tensor.scale[kExpAvgSq];
+
+  for (int64_t i = first; i < last; ++i) {
+    double p = param[i], m = exp_avg[i], v = exp_avg_sq[i];
+    double p_scale = 0, m_scale = 0, v_scale = 0;  // a skipped step moves nothing
+    if (!skipped) {
+      const double g = grad[i] / grad_scale + weight_decay * p;
+      const double g_scale = std::fabs(grad[i] / grad_scale) + weight_decay * std::fabs(p);
+      m_scale = beta1 * std::fabs(m) + (1 - beta1) * g_scale;
+      m = beta1 * m + (1 - beta1) * g;
+      v_scale = beta2 * v + (1 - beta2) * square_scale(g, g_scale);
+      v = beta2 * v + (1 - beta2) * g * g;
+      const double root = std::sqrt(v / bias_correction2);
+      const double denominator = root + eps;
+      const double u = m / bias_correction1 / denominator;
+      // What cancels in v shows in the root by half; what does not is within the scale of the numerator.
+      const double uncertain_root = v > 0 ? 0.5 * (v_scale / v - 1) * root / denominator : 0;
+      p_scale = lr * ((m_scale + kLeastNormal) / bias_correction1 / denominator * power_room +
+                      std::fabs(u) * uncertain_root) +
+                kLeastNormal / denominator;
+      p -= lr * u;
+    }
+    param[i] = p;
+    exp_avg[i] = m;
+    exp_avg_sq[i] = v;
+    if (param_scale != nullptr) param_scale[i] = p_scale;
+    if (exp_avg_scale != nullptr) exp_avg_scale[i] = m_scale;
+    if (exp_avg_sq_scale != nullptr) exp_avg_sq_scale[i] = v_scale;
+  }
+}
+
+}  // namespace stepbench

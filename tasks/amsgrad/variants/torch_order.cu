@@ -1,0 +1,25 @@
+/*stepbench
+{ "task": "amsgrad", "note": "PyTorch's loop form: decay first by a factor, m by lerp, corrected root",
+  "launches": [
+    {"for": "tensor", "kernel": "amsgrad_step", "grid": "ceil_div(n, 512)", "block": "512",
+     "args": ["param", "grad", "exp_avg", "exp_avg_sq", "max_exp_avg_sq", "n", "hyper"]}
+  ] }
+*/
+#include <stepbench.cuh>
+
+extern "C" __global__ void amsgrad_step(float* param, const float* grad, float* exp_avg, float* exp_avg_sq,
+                                        float* max_exp_avg_sq, long long n, const Hyper* hyper) {
+  const Hyper h = *hyper;
+  const long long i = (long long)blockIdx.x * blockDim.x + threadIdx.x;
+  if (i >= n || h.found_inf != 0) return;
+  const float g = grad[i] / h.grad_scale;
+  float p = param[i] * (1.0f - h.lr * h.weight_decay);
+  const float m = exp_avg[i] + (1.0f - h.beta1) * (g - exp_avg[i]);
+  const float v = exp_avg_sq[i] * h.beta2 + (1.0f - h.beta2) * (g * g);
+  const float largest = max_exp_avg_sq[i] < v ? v : max_exp_avg_sq[i];
+  p -= h.step_size * (m / (sqrtf(largest) / h.bias_correction2_sqrt + h.eps));
+  param[i] = p;
+  exp_avg[i] = m;
+  exp_avg_sq[i] = v;
+  max_exp_avg_sq[i] = largest;
+}
