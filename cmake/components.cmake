@@ -179,6 +179,9 @@ endif()
 # A made-up board for the check of its pages in a browser.
 add_executable(make_board_sample ${CMAKE_SOURCE_DIR}/tests/board/make_sample.cc)
 target_link_libraries(make_board_sample PRIVATE sb_app)
+add_test(NAME "board: pages in a browser"
+  COMMAND ${CMAKE_SOURCE_DIR}/tests/board/check_site.sh ${CMAKE_BINARY_DIR})
+set_tests_properties("board: pages in a browser" PROPERTIES LABELS board SKIP_RETURN_CODE 77 TIMEOUT 900)
 
 # GPU tests: skipped, not passed, where there is no GPU (exit code 77 of tests/cuda/main.cc)
 file(GLOB gpu_test_sources CONFIGURE_DEPENDS ${CMAKE_SOURCE_DIR}/tests/cuda/*.cc)

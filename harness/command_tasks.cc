@@ -63,16 +63,29 @@ extern "C" __global__ void {0}_step({2}) {{
 
 // ---------------------------------------------------------------------------------------------- one task as text
 
+std::string_view rounding_text(Rounding rounding) {
+  switch (rounding) {
+    case Rounding::kNone: return "none";
+    case Rounding::kNearest: return "nearest";
+    case Rounding::kStochastic: return "stochastic";
+  }
+  return "";
+}
+
 std::string render_buffers(const TaskSpec& task) {
   std::string text =
       "Buffers, per tensor of the list (limit of one step: |got - expected| <= ratio * scale + ulp * ulp(expected);\n"
       "scale is the oracle's sum of the magnitudes that enter the element's movement):\n";
   for (const BufferSpec& buffer : task.buffers) {
-    text += fmt::format("  {:<14} {:<5} {:<6} {:<5}", buffer.name, to_text(buffer.dtype), role_text(buffer.role),
+    text += fmt::format("  {:<16} {:<5} {:<6} {:<5}", buffer.name, to_text(buffer.dtype), role_text(buffer.role),
                         buffer.shape);
     if (buffer.role == Role::kInOut)
-      text += fmt::format("  ratio {:.3g}, {:g} ulp; drift {:.3g} of the movement", buffer.tolerance.step_scale_ratio,
-                          buffer.tolerance.step_ulp, buffer.tolerance.drift_ratio);
+      text += fmt::format(
+          "  ratio {:.3g}, {:g} ulp; drift {}", buffer.tolerance.step_scale_ratio, buffer.tolerance.step_ulp,
+          buffer.tolerance.drift_ratio > 0 ? fmt::format("{:.3g} of the movement", buffer.tolerance.drift_ratio)
+                                           : std::string("not judged"));
+    if (buffer.rounding != Rounding::kNone)
+      text += fmt::format("; rounded ({}), the limit counts from what rounds to it", rounding_text(buffer.rounding));
     text += "\n";
   }
   return text;
@@ -122,6 +135,7 @@ Json task_to_json(const TaskSpec& task) {
                {"dtype", to_text(buffer.dtype)},
                {"role", role_text(buffer.role)},
                {"shape", buffer.shape}};
+    if (buffer.role == Role::kInOut) entry["rounding"] = rounding_text(buffer.rounding);
     if (buffer.role == Role::kInOut)
       entry["tolerance"] = {{"step_scale_ratio", buffer.tolerance.step_scale_ratio},
                             {"step_ulp", buffer.tolerance.step_ulp},
@@ -168,9 +182,9 @@ int run_tasks(const TasksArguments& arguments) {
     print_json(list);
     return kExitDone;
   }
-  fmt::print("{:<16} {:<12} {:>7}  {}\n", "task", "family", "B/param", "title");
+  fmt::print("{:<21} {:<12} {:>7}  {}\n", "task", "family", "B/param", "title");
   for (const TaskSpec& task : tasks.value())
-    fmt::print("{:<16} {:<12} {:>7.4g}  {}\n", task.id, task.family, task.bytes_per_param, task.title);
+    fmt::print("{:<21} {:<12} {:>7.4g}  {}\n", task.id, task.family, task.bytes_per_param, task.title);
   fmt::print(
       "\n`stepbench show TASK` prints everything an author needs. B/param: least DRAM bytes per parameter and step.\n");
   return kExitDone;

@@ -60,13 +60,16 @@ std::vector<View> figures_of(const Site& site, size_t row, const EvalRecord& rec
     figures.push_back(figure(fmt::format("#{}", rank->second.rank),
                              fmt::format("of {} in its ranking", count_text(rank->second.entries))));
   double worst = 0;
-  for (const CaseReport& report : record.cases)
+  int64_t compared = 0;
+  for (const CaseReport& report : record.cases) {
+    compared += report.elements_checked;
     if (is_worse(report.worst_error_ratio, worst)) worst = report.worst_error_ratio;
+  }
   if (!record.cases.empty()) {
     const auto passed = std::count_if(record.cases.begin(), record.cases.end(),
                                       [](const CaseReport& report) { return report.verdict == Verdict::kPassed; });
     figures.push_back(figure(fmt::format("{} of {}", passed, record.cases.size()), "cases passed"));
-    figures.push_back(figure(number_text(worst), "worst error, 1 is at the limit"));
+    if (compared > 0) figures.push_back(figure(number_text(worst), "worst error, 1 is at the limit"));
   }
   if (const std::optional<double> drift = worst_drift_ratio(record))
     figures.push_back(figure(number_text(*drift), "worst drift, 1 is at the limit"));
@@ -273,7 +276,7 @@ SitePage candidate_page(const Site& site, size_t index, const EvalRecord& record
 
   std::vector<View> failure;
   if (record.failure) failure.push_back(failure_view(record, failing_line(findings)));
-  view.list("failure", std::move(failure)).flag("failed", record.failure.has_value());
+  view.list("failure", std::move(failure));
   add_speed(view, row, record, score);
   add_checks(view, record);
   add_drift(view, record);

@@ -166,7 +166,7 @@ void add_checks(View& view, const EvalRecord& record) {
                          .text("class", verdict_class(check.verdict))
                          .text("cases", count_text(check.cases))
                          .text("elements", count_text(check.elements))
-                         .text("worst", number_text(check.worst->worst_error_ratio))
+                         .text("worst", check.elements > 0 ? number_text(check.worst->worst_error_ratio) : "–")
                          .text("buffer", shortened(check.worst->worst_buffer, 40))
                          .text("worst_case", shortened(check.worst->case_name, 80))
                          .text("wall", wall_text(check.wall_ms)));
@@ -184,8 +184,8 @@ void add_checks(View& view, const EvalRecord& record) {
                         .text("class", verdict_class(report.verdict))
                         .text("elements", count_text(report.elements_checked))
                         .text("elements_key", fmt::format("{}", report.elements_checked))
-                        .text("worst", number_text(report.worst_error_ratio))
-                        .text("worst_key", key_text(report.worst_error_ratio))
+                        .text("worst", report.elements_checked > 0 ? number_text(report.worst_error_ratio) : "–")
+                        .text("worst_key", report.elements_checked > 0 ? key_text(report.worst_error_ratio) : "")
                         .text("buffer", shortened(report.worst_buffer, 40)));
   }
   view.flag("has_cases", !record.cases.empty())

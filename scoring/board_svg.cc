@@ -279,7 +279,7 @@ class Drawing {
     }
     for (size_t i = 0; i < rules_.size(); ++i)
       entry(rules_[i].name, fmt::format("<path class=\"rule r{}\" d=\"M0 0h18\"/>", i % 3));
-    frame_.top = y + 10;
+    frame_.top = y + 16;
   }
 
   /// `y` is the base line.

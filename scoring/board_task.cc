@@ -158,10 +158,10 @@ std::string ranking_table(const Site& site, const BoardRanking& ranking, size_t 
                           const std::string& id, const std::string& root) {
   View view;
   view.text("id", id)
-      .text("caption",
-            fmt::format("Ranks {} to {} of {}, by the lower end of the interval. The dashed line of the bars "
-                        "is 1×, as fast as the baseline.",
-                        first + 1, last, count_text(static_cast<int64_t>(ranking.entries.size()))))
+      .text("caption", fmt::format("{}: ranks {} to {} of {}, by the lower end of the interval. The dashed line of the "
+                                   "bars is 1×, as fast as the baseline.",
+                                   ranking_title(ranking.key), first + 1, last,
+                                   count_text(static_cast<int64_t>(ranking.entries.size()))))
       .list("entries", ranking_views(site, ranking, first, last, root));
   return site.templates.ranking.render(view);
 }
@@ -219,7 +219,8 @@ void add_group(const Site& site, const std::vector<size_t>& rows, const GroupTex
   view.text("id", text.id)
       .text("title", fmt::format("{} ({})", text.title, count_text(count)))
       .text("words", text.words)
-      .text("caption", rows.size() > kMaxGroup ? fmt::format("The newest {}.", kMaxGroup) : "Newest first.")
+      .text("caption", rows.size() > kMaxGroup ? fmt::format("{}: the newest {}.", text.title, kMaxGroup)
+                                               : fmt::format("{}, newest first.", text.title))
       .flag("with_where", text.with_where)
       .flag("with_traffic", text.with_traffic)
       .list("rows", std::move(views))

@@ -171,6 +171,12 @@ std::string html_source(std::string_view line) {
   return html;
 }
 
+std::string valid_utf8(std::string_view text) {
+  std::string valid;
+  for (size_t at = 0; at < text.size();) append_utf8(valid, next_code_point(text, at));
+  return valid;
+}
+
 std::string csv_field(std::string_view text) {
   std::string field;
   bool needs_quotes = false;

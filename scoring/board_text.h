@@ -13,6 +13,9 @@ namespace stepbench {
 /// Code points of UTF-8 text; every byte that is no part of one becomes U+FFFD.
 std::vector<char32_t> code_points(std::string_view text);
 
+/// The same as text: UTF-8 throughout.
+std::string valid_utf8(std::string_view text);
+
 /// For an element or a quoted attribute of HTML or SVG. Characters that are not seen but act (control characters,
 /// overrides of the writing direction, blank ones that make two names look alike) become a mark that is: "[U+202E]".
 /// Line feeds and tabs stay, and so do the joiners and direction marks that Persian, Hebrew or emoji need.

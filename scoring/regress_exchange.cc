@@ -6,8 +6,8 @@
 #include <nlohmann/json.hpp>
 #include <vector>
 
-#include "harness/record.h"
 #include "harness/stages.h"
+#include "scoring/board_text.h"
 #include "scoring/regress_render.h"
 
 namespace stepbench {
@@ -22,7 +22,7 @@ constexpr int kRegressVersion = 1;  // of the JSON form: fields are added, never
 /// Text for an attribute or an element. What XML 1.0 (section 2.2) does not allow, not even as a reference, becomes
 /// U+FFFD; line ends are references, because an attribute's would become spaces.
 std::string xml_text(const std::string& text) {
-  const std::string valid = replace_invalid_utf8(text);
+  const std::string valid = valid_utf8(text);
   std::string escaped;
   for (size_t i = 0; i < valid.size(); ++i) {
     const char c = valid[i];
@@ -130,7 +130,7 @@ ordered_json sarif_result(const CandidateComparison& candidate, const Finding& f
   const std::string identity =
       fmt::format("{}\n{}\n{}\n{}", candidate.task, candidate.name, to_text(finding.aspect), finding.subject);
   ordered_json location;
-  location["artifactLocation"]["uri"] = uri_of(replace_invalid_utf8(candidate.path));
+  location["artifactLocation"]["uri"] = uri_of(valid_utf8(candidate.path));
   location["region"]["startLine"] = candidate.line;
   std::string message = sentence(finding);
   if (!candidate.replay_command.empty()) message += ". Replay: " + candidate.replay_command;
@@ -139,7 +139,7 @@ ordered_json sarif_result(const CandidateComparison& candidate, const Finding& f
   result["ruleIndex"] = static_cast<int>(finding.aspect);
   result["kind"] = "fail";
   result["level"] = "error";
-  result["message"]["text"] = replace_invalid_utf8(message);
+  result["message"]["text"] = valid_utf8(message);
   result["locations"] = ordered_json::array({{{"physicalLocation", location}}});
   result["partialFingerprints"]["stepbenchRegress/v1"] = sha256_hex(identity);
   return result;
@@ -173,8 +173,8 @@ ordered_json json_of(const Finding& finding) {
   ordered_json json;
   json["aspect"] = to_text(finding.aspect);
   json["change"] = to_text(finding.change);
-  json["subject"] = replace_invalid_utf8(finding.subject);
-  json["message"] = replace_invalid_utf8(finding.message);
+  json["subject"] = valid_utf8(finding.subject);
+  json["message"] = valid_utf8(finding.message);
   json["before"] = number(finding.before);
   json["after"] = number(finding.after);
   json["ratio_low"] = number(finding.low);
@@ -184,9 +184,9 @@ ordered_json json_of(const Finding& finding) {
 
 ordered_json json_of(const CandidateComparison& candidate) {
   ordered_json json;
-  json["task"] = replace_invalid_utf8(candidate.task);
-  json["name"] = replace_invalid_utf8(candidate.name);
-  json["path"] = replace_invalid_utf8(candidate.path);
+  json["task"] = valid_utf8(candidate.task);
+  json["name"] = valid_utf8(candidate.name);
+  json["path"] = valid_utf8(candidate.path);
   json["line"] = candidate.line;
   json["presence"] = text_of(candidate.presence);
   json["old_id"] = candidate.old_id;
@@ -194,7 +194,7 @@ ordered_json json_of(const CandidateComparison& candidate) {
   json["old_verdict"] = text_or_null(candidate.old_verdict);
   json["new_verdict"] = text_or_null(candidate.new_verdict);
   json["source_changed"] = candidate.source_changed;
-  json["replay_command"] = replace_invalid_utf8(candidate.replay_command);
+  json["replay_command"] = valid_utf8(candidate.replay_command);
   json["findings"] = ordered_json::array();
   for (const Finding& finding : candidate.findings) json["findings"].push_back(json_of(finding));
   return json;
@@ -242,7 +242,7 @@ std::string render_regress_sarif(const RegressReport& report) {
   }
   ordered_json results = ordered_json::array(), notifications = ordered_json::array();
   const auto notify = [&](const std::string& text) {
-    notifications.push_back({{"level", "note"}, {"message", {{"text", replace_invalid_utf8(text)}}}});
+    notifications.push_back({{"level", "note"}, {"message", {{"text", valid_utf8(text)}}}});
   };
   for (const EnvironmentDifference& difference : report.environment)
     notify(fmt::format("{}: {}, was {}", difference.field, difference.after, difference.before));
@@ -281,8 +281,8 @@ std::string render_regress_json(const RegressReport& report) {
   json["environment"] = ordered_json::array();
   for (const EnvironmentDifference& difference : report.environment)
     json["environment"].push_back({{"field", difference.field},
-                                   {"before", replace_invalid_utf8(difference.before)},
-                                   {"after", replace_invalid_utf8(difference.after)},
+                                   {"before", valid_utf8(difference.before)},
+                                   {"after", valid_utf8(difference.after)},
                                    {"candidates", difference.candidates},
                                    {"consequence", difference.consequence}});
   json["candidates"] = ordered_json::array();

@@ -6,7 +6,6 @@
 #include <algorithm>
 #include <vector>
 
-#include "harness/record.h"
 #include "harness/stages.h"
 #include "scoring/board_text.h"
 
@@ -19,7 +18,7 @@ std::string counted(size_t count, const char* one, const char* many) {
 
 /// One line without control characters: names come from others, and a terminal obeys what it is sent.
 std::string plain(const std::string& text) {
-  const std::string valid = replace_invalid_utf8(text);
+  const std::string valid = valid_utf8(text);
   std::string line;
   for (size_t i = 0; i < valid.size(); ++i) {
     const auto byte = static_cast<unsigned char>(valid[i]);
@@ -65,7 +64,7 @@ std::string environment_line(const EnvironmentDifference& difference) {
 /// "%", line ends and, in properties, the separators, as the toolkit of GitHub's actions escapes them.
 std::string command_text(const std::string& text, bool is_property) {
   std::string escaped;
-  for (const char c : replace_invalid_utf8(text)) {
+  for (const char c : valid_utf8(text)) {
     switch (c) {
       case '%': escaped += "%25"; break;
       case '\r': escaped += "%0D"; break;

@@ -1,9 +1,9 @@
 /*stepbench
-{ "task": "adagrad", "note": "16-byte accesses, grid-stride, streaming hints; scalar where pointers or tails need it",
+{ "task": "adagrad", "note": "16-byte accesses, one for each thread and buffer; scalar where pointers or tails need it",
   "defines": {"BLOCK": 256},
   "tunables": {"BLOCK": [128, 256, 512]},
   "launches": [
-    {"for": "tensor", "kernel": "adagrad_step", "grid": "min(ceil_div(n, 4*BLOCK), sms*8)", "block": "BLOCK",
+    {"for": "tensor", "kernel": "adagrad_step", "grid": "ceil_div(n, 4*BLOCK)", "block": "BLOCK",
      "args": ["param", "grad", "state_sum", "n", "hyper"]}
   ] }
 */
@@ -42,13 +42,13 @@ extern "C" __global__ void __launch_bounds__(BLOCK)
     const long long vectors = n / 4;
     for (long long i = first; i < vectors; i += stride) {
       float4 p = p4[i], z = z4[i];
-      const float4 g = __ldcs(g4 + i);  // read once, never again
+      const float4 g = g4[i];
       update(p.x, g.x, z.x, s);
       update(p.y, g.y, z.y, s);
       update(p.z, g.z, z.z, s);
       update(p.w, g.w, z.w, s);
-      __stcs(p4 + i, p);
-      __stcs(z4 + i, z);
+      p4[i] = p;
+      z4[i] = z;
     }
     done = vectors * 4;
   }

@@ -1,9 +1,9 @@
 /*stepbench
 { "task": "adagrad", "note": "one launch for the whole list: all elements in a row, cut into equal chunks",
-  "defines": {"BLOCK": 256, "CHUNK": 4096},
-  "tunables": {"BLOCK": [128, 256, 512], "CHUNK": [2048, 4096, 8192]},
+  "defines": {"BLOCK": 256, "CHUNK": 2048},
+  "tunables": {"BLOCK": [128, 256, 512], "CHUNK": [1024, 2048, 4096]},
   "launches": [
-    {"for": "step", "kernel": "adagrad_list", "grid": "min(ceil_div(total, CHUNK), sms*8)", "block": "BLOCK",
+    {"for": "step", "kernel": "adagrad_list", "grid": "ceil_div(total, CHUNK)", "block": "BLOCK",
      "args": ["param[]", "grad[]", "state_sum[]", "n[]", "offset[]", "tensors", "total", "hyper"]}
   ] }
 */
@@ -79,13 +79,13 @@ extern "C" __global__ void __launch_bounds__(BLOCK)
       float4* const z4 = reinterpret_cast<float4*>(z + head);
       for (long long i = threadIdx.x; i < vectors; i += BLOCK) {
         float4 pp = p4[i], zz = z4[i];
-        const float4 gg = __ldcs(g4 + i);
+        const float4 gg = g4[i];
         update(pp.x, gg.x, zz.x, s);
         update(pp.y, gg.y, zz.y, s);
         update(pp.z, gg.z, zz.z, s);
         update(pp.w, gg.w, zz.w, s);
-        __stcs(p4 + i, pp);
-        __stcs(z4 + i, zz);
+        p4[i] = pp;
+        z4[i] = zz;
       }
       for (long long i = threadIdx.x; i < head; i += BLOCK) update_one(p + i, g + i, z + i, s);
       for (long long i = head + vectors * 4 + threadIdx.x; i < count; i += BLOCK) update_one(p + i, g + i, z + i, s);

@@ -1,9 +1,9 @@
 /*stepbench
-{ "task": "adan", "note": "16-byte accesses, grid-stride, streaming hints; scalar where pointers or tails need it",
+{ "task": "adan", "note": "16-byte accesses, one for each thread and buffer; scalar where pointers or tails need it",
   "defines": {"BLOCK": 256},
   "tunables": {"BLOCK": [128, 256, 512]},
   "launches": [
-    {"for": "tensor", "kernel": "adan_step", "grid": "min(ceil_div(n, 4*BLOCK), sms*8)", "block": "BLOCK",
+    {"for": "tensor", "kernel": "adan_step", "grid": "ceil_div(n, 4*BLOCK)", "block": "BLOCK",
      "args": ["param", "grad", "exp_avg", "exp_avg_diff", "exp_avg_sq", "prev_grad", "n", "hyper"]}
   ] }
 */
@@ -67,16 +67,16 @@ extern "C" __global__ void __launch_bounds__(BLOCK)
     const long long vectors = n / 4;
     for (long long i = first; i < vectors; i += stride) {
       float4 p = p4[i], m = m4[i], d = d4[i], v = v4[i], r = r4[i];
-      const float4 g = __ldcs(g4 + i);  // read once, never again
+      const float4 g = g4[i];
       update(p.x, g.x, m.x, d.x, v.x, r.x, s);
       update(p.y, g.y, m.y, d.y, v.y, r.y, s);
       update(p.z, g.z, m.z, d.z, v.z, r.z, s);
       update(p.w, g.w, m.w, d.w, v.w, r.w, s);
-      __stcs(p4 + i, p);
-      __stcs(m4 + i, m);
-      __stcs(d4 + i, d);
-      __stcs(v4 + i, v);
-      __stcs(r4 + i, r);
+      p4[i] = p;
+      m4[i] = m;
+      d4[i] = d;
+      v4[i] = v;
+      r4[i] = r;
     }
     done = vectors * 4;
   }

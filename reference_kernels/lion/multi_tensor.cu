@@ -1,9 +1,9 @@
 /*stepbench
 { "task": "lion", "note": "one launch for the whole list: all elements in a row, cut into equal chunks",
-  "defines": {"BLOCK": 256, "CHUNK": 4096},
-  "tunables": {"BLOCK": [128, 256, 512], "CHUNK": [2048, 4096, 8192]},
+  "defines": {"BLOCK": 256, "CHUNK": 2048},
+  "tunables": {"BLOCK": [128, 256, 512], "CHUNK": [1024, 2048, 4096]},
   "launches": [
-    {"for": "step", "kernel": "lion_list", "grid": "min(ceil_div(total, CHUNK), sms*8)", "block": "BLOCK",
+    {"for": "step", "kernel": "lion_list", "grid": "ceil_div(total, CHUNK)", "block": "BLOCK",
      "args": ["param[]", "grad[]", "exp_avg[]", "n[]", "offset[]", "tensors", "total", "hyper"]}
   ] }
 */
@@ -81,13 +81,13 @@ extern "C" __global__ void __launch_bounds__(BLOCK)
       float4* const m4 = reinterpret_cast<float4*>(m + head);
       for (long long i = threadIdx.x; i < vectors; i += BLOCK) {
         float4 pp = p4[i], mm = m4[i];
-        const float4 gg = __ldcs(g4 + i);
+        const float4 gg = g4[i];
         update(pp.x, gg.x, mm.x, s);
         update(pp.y, gg.y, mm.y, s);
         update(pp.z, gg.z, mm.z, s);
         update(pp.w, gg.w, mm.w, s);
-        __stcs(p4 + i, pp);
-        __stcs(m4 + i, mm);
+        p4[i] = pp;
+        m4[i] = mm;
       }
       for (long long i = threadIdx.x; i < head; i += BLOCK) update_one(p + i, g + i, m + i, s);
       for (long long i = head + vectors * 4 + threadIdx.x; i < count; i += BLOCK) update_one(p + i, g + i, m + i, s);

@@ -1,9 +1,9 @@
 /*stepbench
-{ "task": "nadam", "note": "16-byte accesses, grid-stride, streaming hints; scalar where pointers or tails need it",
+{ "task": "nadam", "note": "16-byte accesses, one for each thread and buffer; scalar where pointers or tails need it",
   "defines": {"BLOCK": 256},
   "tunables": {"BLOCK": [128, 256, 512]},
   "launches": [
-    {"for": "tensor", "kernel": "nadam_step", "grid": "min(ceil_div(n, 4*BLOCK), sms*8)", "block": "BLOCK",
+    {"for": "tensor", "kernel": "nadam_step", "grid": "ceil_div(n, 4*BLOCK)", "block": "BLOCK",
      "args": ["param", "grad", "exp_avg", "exp_avg_sq", "n", "hyper"]}
   ] }
 */
@@ -53,14 +53,14 @@ extern "C" __global__ void __launch_bounds__(BLOCK)
     const long long vectors = n / 4;
     for (long long i = first; i < vectors; i += stride) {
       float4 p = p4[i], m = m4[i], v = v4[i];
-      const float4 g = __ldcs(g4 + i);  // read once, never again
+      const float4 g = g4[i];
       update(p.x, g.x, m.x, v.x, s);
       update(p.y, g.y, m.y, v.y, s);
       update(p.z, g.z, m.z, v.z, s);
       update(p.w, g.w, m.w, v.w, s);
-      __stcs(p4 + i, p);
-      __stcs(m4 + i, m);
-      __stcs(v4 + i, v);
+      p4[i] = p;
+      m4[i] = m;
+      v4[i] = v;
     }
     done = vectors * 4;
   }

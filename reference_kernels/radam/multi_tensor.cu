@@ -1,9 +1,9 @@
 /*stepbench
 { "task": "radam", "note": "one launch for the whole list: all elements in a row, cut into equal chunks",
-  "defines": {"BLOCK": 256, "CHUNK": 4096},
-  "tunables": {"BLOCK": [128, 256, 512], "CHUNK": [2048, 4096, 8192]},
+  "defines": {"BLOCK": 256, "CHUNK": 2048},
+  "tunables": {"BLOCK": [128, 256, 512], "CHUNK": [1024, 2048, 4096]},
   "launches": [
-    {"for": "step", "kernel": "radam_list", "grid": "min(ceil_div(total, CHUNK), sms*8)", "block": "BLOCK",
+    {"for": "step", "kernel": "radam_list", "grid": "ceil_div(total, CHUNK)", "block": "BLOCK",
      "args": ["param[]", "grad[]", "exp_avg[]", "exp_avg_sq[]", "n[]", "offset[]", "tensors", "total", "hyper"]}
   ] }
 */
@@ -88,14 +88,14 @@ extern "C" __global__ void __launch_bounds__(BLOCK)
       float4* const v4 = reinterpret_cast<float4*>(v + head);
       for (long long i = threadIdx.x; i < vectors; i += BLOCK) {
         float4 pp = p4[i], mm = m4[i], vv = v4[i];
-        const float4 gg = __ldcs(g4 + i);
+        const float4 gg = g4[i];
         update(pp.x, gg.x, mm.x, vv.x, s);
         update(pp.y, gg.y, mm.y, vv.y, s);
         update(pp.z, gg.z, mm.z, vv.z, s);
         update(pp.w, gg.w, mm.w, vv.w, s);
-        __stcs(p4 + i, pp);
-        __stcs(m4 + i, mm);
-        __stcs(v4 + i, vv);
+        p4[i] = pp;
+        m4[i] = mm;
+        v4[i] = vv;
       }
       for (long long i = threadIdx.x; i < head; i += BLOCK) update_one(p + i, g + i, m + i, v + i, s);
       for (long long i = head + vectors * 4 + threadIdx.x; i < count; i += BLOCK)

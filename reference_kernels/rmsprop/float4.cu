@@ -1,9 +1,9 @@
 /*stepbench
-{ "task": "rmsprop", "note": "16-byte accesses, grid-stride, streaming hints; scalar where pointers or tails need it",
+{ "task": "rmsprop", "note": "16-byte accesses, one for each thread and buffer; scalar where pointers or tails need it",
   "defines": {"BLOCK": 256},
   "tunables": {"BLOCK": [128, 256, 512]},
   "launches": [
-    {"for": "tensor", "kernel": "rmsprop_step", "grid": "min(ceil_div(n, 4*BLOCK), sms*8)", "block": "BLOCK",
+    {"for": "tensor", "kernel": "rmsprop_step", "grid": "ceil_div(n, 4*BLOCK)", "block": "BLOCK",
      "args": ["param", "grad", "square_avg", "grad_avg", "momentum_buffer", "n", "hyper"]}
   ] }
 */
@@ -48,15 +48,15 @@ extern "C" __global__ void __launch_bounds__(BLOCK)
     const long long vectors = n / 4;
     for (long long i = first; i < vectors; i += stride) {
       float4 p = p4[i], q = q4[i], a = a4[i], b = b4[i];
-      const float4 g = __ldcs(g4 + i);  // read once, never again
+      const float4 g = g4[i];
       update(p.x, g.x, q.x, a.x, b.x, s);
       update(p.y, g.y, q.y, a.y, b.y, s);
       update(p.z, g.z, q.z, a.z, b.z, s);
       update(p.w, g.w, q.w, a.w, b.w, s);
-      __stcs(p4 + i, p);
-      __stcs(q4 + i, q);
-      __stcs(a4 + i, a);
-      __stcs(b4 + i, b);
+      p4[i] = p;
+      q4[i] = q;
+      a4[i] = a;
+      b4[i] = b;
     }
     done = vectors * 4;
   }

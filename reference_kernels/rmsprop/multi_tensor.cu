@@ -1,9 +1,9 @@
 /*stepbench
 { "task": "rmsprop", "note": "one launch for the whole list: all elements in a row, cut into equal chunks",
-  "defines": {"BLOCK": 256, "CHUNK": 4096},
-  "tunables": {"BLOCK": [128, 256, 512], "CHUNK": [2048, 4096, 8192]},
+  "defines": {"BLOCK": 256, "CHUNK": 2048},
+  "tunables": {"BLOCK": [128, 256, 512], "CHUNK": [1024, 2048, 4096]},
   "launches": [
-    {"for": "step", "kernel": "rmsprop_list", "grid": "min(ceil_div(total, CHUNK), sms*8)", "block": "BLOCK",
+    {"for": "step", "kernel": "rmsprop_list", "grid": "ceil_div(total, CHUNK)", "block": "BLOCK",
      "args": ["param[]", "grad[]", "square_avg[]", "grad_avg[]", "momentum_buffer[]", "n[]", "offset[]", "tensors",
               "total", "hyper"]}
   ] }
@@ -89,15 +89,15 @@ extern "C" __global__ void __launch_bounds__(BLOCK)
       float4* const b4 = reinterpret_cast<float4*>(b + head);
       for (long long i = threadIdx.x; i < vectors; i += BLOCK) {
         float4 pp = p4[i], qq = q4[i], aa = a4[i], bb = b4[i];
-        const float4 gg = __ldcs(g4 + i);
+        const float4 gg = g4[i];
         update(pp.x, gg.x, qq.x, aa.x, bb.x, s);
         update(pp.y, gg.y, qq.y, aa.y, bb.y, s);
         update(pp.z, gg.z, qq.z, aa.z, bb.z, s);
         update(pp.w, gg.w, qq.w, aa.w, bb.w, s);
-        __stcs(p4 + i, pp);
-        __stcs(q4 + i, qq);
-        __stcs(a4 + i, aa);
-        __stcs(b4 + i, bb);
+        p4[i] = pp;
+        q4[i] = qq;
+        a4[i] = aa;
+        b4[i] = bb;
       }
       for (long long i = threadIdx.x; i < head; i += BLOCK) update_one(p + i, g + i, q + i, a + i, b + i, s);
       for (long long i = head + vectors * 4 + threadIdx.x; i < count; i += BLOCK)

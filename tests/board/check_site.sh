@@ -29,12 +29,12 @@ trap 'rm -rf "$work"' EXIT
 export HOME="$work/home"   # the browser's profile, caches and settings
 mkdir -p "$HOME"
 
-# browse DARK WIDTH HEIGHT ARGUMENTS.. URL; the browser's log goes to $work/log
+# browse SCHEME WIDTH HEIGHT ARGUMENTS.. URL; the browser's log goes to $work/log
 browse() {
-  local dark=$1 width=$2 height=$3
+  local scheme=$1 width=$2 height=$3
   shift 3
   timeout 120 "$browser" --headless=new --no-sandbox --disable-gpu --disable-dev-shm-usage --hide-scrollbars \
-    --blink-settings="preferredColorScheme=$([ "$dark" = dark ] && echo 0 || echo 1)" --window-size="$width,$height" \
+    --blink-settings="preferredColorScheme=$([ "$scheme" = dark ] && echo 0 || echo 1)" --window-size="$width,$height" \
     --virtual-time-budget=20000 --enable-logging=stderr "$@" 2>"$work/log"
 }
 
@@ -52,7 +52,7 @@ done
 
 faults=0
 pages=0
-# check DARK WIDTH SITE PAGE
+# check SCHEME WIDTH SITE PAGE
 check() {
   local dom result
   dom=$(browse "$1" "$2" 900 --dump-dom "file://$work/$3.checked/$4")
@@ -73,24 +73,25 @@ check() {
   fi
 }
 
-pages_of() { (cd "$work/$1" && find . -name '*.html' | sed 's|^\./||' | sort); }
-
-# All pages but those of records, and some of these.
-some() { grep -v '^records/' <(pages_of "$1"); grep '^records/' <(pages_of "$1") | head -"$2"; }
-while read -r page; do check light 1280 site "$page"; done < <(some site 6)
-while read -r page; do check light 1280 hostile "$page"; done < <(some hostile 4)
-passed=$(grep -l '<title>round_4.cu' "$work"/site/records/*.html)
-failed=$(grep -l '<title>tail_forgotten.cu' "$work"/site/records/*.html)
-passed=records/$(basename "$passed")
-failed=records/$(basename "$failed")
-for page in index.html tasks/adamw.html records.html about.html "$passed" "$failed"; do
+page_titled() { (cd "$work/$1" && grep -l "<title>$2" records/*.html); }
+passed=$(page_titled site round_4.cu)
+failed=$(page_titled site tail_forgotten.cu)
+for page in index.html tasks/adamw.html tasks/lion.html records.html about.html "$passed" "$failed" \
+  "$(page_titled site typo.cu)" "$(page_titled site first_kernel.cu)"; do
+  check light 1280 site "$page"
+done
+for page in index.html tasks/adamw.html "$passed" "$failed"; do
   check dark 1280 site "$page"
   check light 390 site "$page"
-  check dark 390 site "$page"
+done
+check dark 390 site index.html
+check light 320 site index.html   # WCAG 1.4.10: no sideways scrolling at 320
+for page in index.html records.html $(cd "$work/hostile" && ls tasks/*.html | head -1) \
+  $(cd "$work/hostile" && ls records/*.html | head -3); do
+  check light 1280 hostile "$page"
 done
 check light 390 hostile index.html
-check light 320 site index.html   # WCAG 1.4.10: no sideways scrolling at 320
-for page in index.html records.html about.html; do check light 1280 empty "$page"; done
+check light 1280 empty index.html
 
 if [ -n "$pictures" ]; then
   mkdir -p "$pictures"

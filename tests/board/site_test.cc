@@ -187,7 +187,7 @@ TEST_CASE("an empty board, one record, only failures") {
   const BuiltSite one = build_site({record_of(all, "grid_stride.cu", "NVIDIA H200")});
   check_pages(one);
   CHECK(has(one.at("index.html"), "1 record of 1 candidate on 1 task; 1 passed every check."));
-  CHECK(has(one.at("tasks/adamw.html"), "Ranks 1 to 1 of 1"));
+  CHECK(has(one.at("tasks/adamw.html"), "ranks 1 to 1 of 1"));
 
   const BuiltSite failures =
       build_site({record_of(all, "eps_inside.cu", "vm"), record_of(all, "tail_forgotten.cu", "vm")});
@@ -290,8 +290,8 @@ TEST_CASE("a ranking longer than its first page goes on") {
   REQUIRE(summary.ok());
   check_pages(site);
   CHECK(has(site.at("tasks/adamw.html"), "All 250 candidates of this ranking"));
-  CHECK(has(site.at("tasks/adamw.ranking-1-1.html"), "Ranks 1 to 120 of 250"));
-  CHECK(has(site.at("tasks/adamw.ranking-1-3.html"), "Ranks 241 to 250 of 250"));
+  CHECK(has(site.at("tasks/adamw.ranking-1-1.html"), "ranks 1 to 120 of 250"));
+  CHECK(has(site.at("tasks/adamw.ranking-1-3.html"), "ranks 241 to 250 of 250"));
   CHECK(site.files.count("tasks/adamw.ranking-1-4.html") == 0);
 }
 

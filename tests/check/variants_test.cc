@@ -1,5 +1,5 @@
-// Every known-good kernel must pass, whatever the random numbers: a check that fails one is too strict. Prints how much
-// room is left to the limit.
+// Every known-good kernel must pass, whatever the random numbers: a check that fails one is too strict. Every kernel
+// has a salt of its own. Prints how much room is left to the limit.
 #include <cstdio>
 
 #include "tests/check/real_kernels.h"
@@ -13,22 +13,22 @@ TEST_CASE("every variant and baseline passes") {
     const TaskSpec task = real_task(id);
     const Result<std::vector<Variant>> variants = load_variants(task);
     if (!variants.ok()) FAIL(to_text(variants.error()));
+    uint64_t salt = 0;
     for (const Variant& variant : variants.value()) {
-      const uint64_t salts = variant.is_baseline ? 2 : 1;
-      for (uint64_t salt = 1; salt <= salts; ++salt) {
-        const EvalRecord record = evaluate_file(task, variant.path, real_options("smoke", salt));
-        INFO(id << ": " << variant.name << " salt " << salt);
-        INFO((record.failure ? record.failure->message + "\n" + record.failure->detail + "\n" + record.replay_command
-                             : ""));
-        const CaseReport worst = worst_case(record);
-        std::printf("%-14s %-40s %-12s %.3f of the limit (%s, %s, %s)  %.2f B/param  %.0f ms\n", id.c_str(),
-                    variant.name.c_str(), std::string(to_text(record.verdict)).c_str(), worst.worst_error_ratio,
-                    worst.check.c_str(), worst.case_name.c_str(), worst.worst_buffer.c_str(),
-                    record.modelled_bytes_per_param, record.wall_ms);
-        CHECK(record.verdict == Verdict::kPassed);
-        CHECK(worst.worst_error_ratio < 1);
-        CHECK(record.modelled_bytes_per_param >= 0.999 * record.ideal_bytes_per_param);
-      }
+      ++salt;
+      const EvalRecord record = evaluate_file(task, variant.path, real_options("smoke", salt));
+      INFO(id << ": " << variant.name << " salt " << salt);
+      INFO((record.failure ? record.failure->message + "\n" + record.failure->detail + "\n" + record.replay_command
+                           : ""));
+      const CaseReport worst = worst_case(record);
+      std::printf("%-14s %-40s %-12s %.3f of the limit (%s, %s, %s)  %.2f B/param  %.0f ms\n", id.c_str(),
+                  variant.name.c_str(), std::string(to_text(record.verdict)).c_str(), worst.worst_error_ratio,
+                  worst.check.c_str(), worst.case_name.c_str(), worst.worst_buffer.c_str(),
+                  record.modelled_bytes_per_param, record.wall_ms);
+      CHECK(record.verdict == Verdict::kPassed);
+      // Half of the limit is what a right form may need over many salts: far beyond it the limits want a look.
+      CHECK(worst.worst_error_ratio < (task.family == "elementwise" ? 0.6 : 1));
+      CHECK(record.modelled_bytes_per_param >= 0.999 * record.ideal_bytes_per_param);
     }
   }
 }

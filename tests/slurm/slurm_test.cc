@@ -66,7 +66,7 @@ class FakeSlurm {
     if (on) write("refuse", "");
     if (!on) std::filesystem::remove(folder_.path("fake/refuse"));
   }
-  std::vector<std::string> environment() const { return {"PATH=" + folder_.path("bin") + ":/usr/bin:/bin"}; }
+  std::string path() const { return folder_.path("bin") + ":/usr/bin:/bin"; }
 
  private:
   void command(const std::string& name, const std::string& body) const {
@@ -75,6 +75,22 @@ class FakeSlurm {
   }
   const TemporaryFolder& folder_;
 };
+
+/// `stepbench <arguments>` with this PATH: run_program() gives it the one of the tests, where a real Slurm may be.
+ChildResult run_on_path(const TemporaryFolder& folder, const std::vector<std::string>& arguments,
+                        const std::string& path) {
+  ChildSpec spec;
+  spec.argv = {STEPBENCH_BINARY};
+  spec.argv.insert(spec.argv.end(), arguments.begin(), arguments.end());
+  spec.environment = program_environment(folder);
+  std::erase_if(spec.environment, [](const std::string& entry) { return entry.starts_with("PATH="); });
+  spec.environment.push_back("PATH=" + path);
+  spec.wall_limit_s = 120;
+  const Result<ChildResult> result = run_child(spec);
+  REQUIRE(result.ok());
+  REQUIRE(result.value().ending == ChildEnding::kExited);
+  return result.value();
+}
 
 std::string run_id(const TemporaryFolder& folder, const std::string& run) {
   const std::string path = folder.path(run + "/manifest.json");
@@ -236,7 +252,7 @@ TEST_CASE("a run from start to end, with tasks lost on the way") {
   folder.write("k/b.cu", adamw_candidate("if (i == 3) return;"));
   folder.write("k/c.cu", "__global__ void f() {");
   const auto run = [&](std::vector<std::string> arguments) {
-    const ChildResult result = run_program(folder, arguments, slurm.environment());
+    const ChildResult result = run_on_path(folder, arguments, slurm.path());
     UNSCOPED_INFO(result.out + result.err);
     return result;
   };
@@ -319,7 +335,7 @@ TEST_CASE("a task refuses what is not the run's any more") {
   const FakeSlurm slurm(folder);
   folder.write("a.cu", adamw_candidate());
   const auto run = [&](std::vector<std::string> arguments) {
-    const ChildResult result = run_program(folder, arguments, slurm.environment());
+    const ChildResult result = run_on_path(folder, arguments, slurm.path());
     UNSCOPED_INFO(result.out + result.err);
     return result;
   };
@@ -360,7 +376,7 @@ TEST_CASE("wrong usage of the engine is told before anything is written") {
     INFO(row.name);
     std::vector<std::string> arguments = {"submit", file, "--as", "ada"};
     arguments.insert(arguments.end(), row.more.begin(), row.more.end());
-    const ChildResult result = run_program(folder, arguments, slurm.environment());
+    const ChildResult result = run_on_path(folder, arguments, slurm.path());
     INFO(result.out + result.err);
     CHECK(result.exit_code == 2);
     CHECK_THAT(result.err, Catch::Contains(row.says));
@@ -373,8 +389,8 @@ TEST_CASE("without Slurm on the machine the answer is one sentence") {
   const std::string file = folder.write("a.cu", adamw_candidate());
   std::filesystem::create_directory(folder.path("empty"));
   const ChildResult result =
-      run_program(folder, {"submit", file, "--as", "ada", "--engine", "slurm", "--folder", folder.path("run")},
-                  {"PATH=" + folder.path("empty")});
+      run_on_path(folder, {"submit", file, "--as", "ada", "--engine", "slurm", "--folder", folder.path("run")},
+                  folder.path("empty"));
   INFO(result.out + result.err);
   CHECK(result.exit_code == 3);
   CHECK_THAT(result.err, Catch::Contains("sbatch: not on this machine"));

@@ -162,7 +162,7 @@ TEST_CASE("folders, patterns and files") {
     std::string text;
     if (!files.ok()) return to_text(files.error());
     for (const std::string& file : files.value())
-      text += (text.empty() ? "" : " ") + file.substr(folder.path("").size());
+      text += fmt::format("{}{}", text.empty() ? "" : " ", file.substr(folder.path("").size()));
     return text;
   };
   CHECK(names({"k"}) == "k/[x].cu k/a.cu k/b.cu k/deep/c.ptx");

@@ -111,6 +111,24 @@ TEST_CASE("suites are of the promised size") {
   }
 }
 
+TEST_CASE("the candidate in a task's README is a variant, so that it is known to pass") {
+  int found = 0;
+  for (const std::string& id : list_tasks().value()) {
+    const fs::path folder = fs::path(STEPBENCH_TEST_FOLDER).parent_path() / "tasks" / id;
+    const std::string readme = text_of(folder / "README.md");
+    INFO(id);
+    CHECK(!readme.empty());
+    const size_t begin = readme.find("```cuda\n");
+    if (begin == std::string::npos || load_task(id).value().family != "elementwise") continue;
+    const size_t first = begin + std::string("```cuda\n").size(), end = readme.find("```", first);
+    REQUIRE(end != std::string::npos);
+    ++found;
+    CHECK(text_of(folder / "variants" / "default_plan.cu").find(readme.substr(first, end - first)) !=
+          std::string::npos);
+  }
+  CHECK(found >= 8);
+}
+
 TEST_CASE("broken task files are refused at the right place") {
   struct Row {
     const char* name;
@@ -146,6 +164,27 @@ TEST_CASE("broken task files are refused at the right place") {
        "\"initial\": \"second_moment\"",
        "\"initial\": \"second_momentum\"",
        {"/buffers/3/initial", "second_moment"}},
+      {"rounding of an input",
+       "\"initial\": \"gradient\"}",
+       "\"initial\": \"gradient\", \"rounding\": \"nearest\"}",
+       {"/buffers/1/rounding", "must not change"}},
+      {"rounding to what it is computed in",
+       "\"initial\": \"moment\",",
+       "\"initial\": \"moment\", \"rounding\": \"nearest\",",
+       {"/buffers/2/rounding", "fp32", "narrower"}},
+      {"unknown rounding",
+       "\"initial\": \"moment\",",
+       "\"initial\": \"moment\", \"rounding\": \"up\",",
+       {"/buffers/2/rounding", "one of none, nearest, stochastic", "\"up\""}},
+      {"codes by chance",
+       "\"dtype\": \"f32\",\n      \"role\": \"inout\",\n      \"shape\": \"n\",\n      \"initial\": \"moment\",",
+       "\"dtype\": \"u8\", \"role\": \"inout\", \"initial\": \"moment_code\", \"rounding\": \"stochastic\",",
+       {"/buffers/2/rounding", "floating-point"}},
+      {"codes in fp32", "\"initial\": \"moment\",", "\"initial\": \"moment_code\",", {"/buffers/2/dtype", "u8"}},
+      {"a scale per element",
+       "\"initial\": \"moment\",",
+       "\"initial\": \"moment_scale\",",
+       {"/buffers/2/shape", "n/256"}},
       {"a buffer twice", "\"name\": \"exp_avg_sq\"", "\"name\": \"exp_avg\"", {"/buffers/3/name", "used twice"}},
       {"a name with capitals", "\"name\": \"exp_avg_sq\"", "\"name\": \"expAvgSq\"", {"/buffers/3/name", "not a name"}},
       {"formula with an unknown name",
