@@ -144,7 +144,7 @@ function(sb_tests folder main)
   target_link_libraries(test_${folder} PRIVATE ${main} ${ARGN})
   target_compile_definitions(test_${folder} PRIVATE STEPBENCH_BINARY="$<TARGET_FILE:stepbench>"
     STEPBENCH_TEST_FOLDER="${CMAKE_SOURCE_DIR}/tests")
-  catch_discover_tests(test_${folder} TEST_PREFIX "${folder}: " PROPERTIES LABELS "${folder}" TIMEOUT 600)
+  catch_discover_tests(test_${folder} TEST_PREFIX "${folder}: " PROPERTIES LABELS "${folder}" TIMEOUT 1500)
 endfunction()
 
 sb_tests(base sb_catch sb_base)

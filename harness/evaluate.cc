@@ -282,7 +282,9 @@ Result<std::vector<Baseline>> load_baselines(const TaskSpec& task, const std::st
     if (!compiled.value().ok()) return wrong(*compiled.value().failure);
     CompiledModule& module = *compiled.value().value;
     if (const Judged<Admission> admitted = admit(module, candidate); !admitted.ok()) return wrong(*admitted.failure);
+    // A bare name is one of the shipped baselines; what the user named keeps its path.
     std::string name = given.empty() ? std::filesystem::path(file).filename().string() : file;
+    if (!given.empty() && name.find('/') == std::string::npos) name.insert(0, "./");
     baselines.push_back({std::move(name), with_kernel_name(candidate, module), std::move(module)});
   }
   return baselines;

@@ -4,11 +4,12 @@
 //
 // The rules (also on the site's page "How to read"):
 //   - A candidate is its source and plan (by hash) on one version of a task. Only the newest version is ranked.
-//   - A ranking holds what can be compared: one device, suite, baseline and method of timing.
+//   - A ranking holds what can be compared: one device, suite, baseline and method of timing. The fastest shipped
+//     baseline, which is chosen for each list, is one baseline whichever file it is; a file that the user named is
+//     another. Of the method counts what stands before a ";": behind it is said how one candidate was submitted.
 //   - Of several whole records of a candidate in a ranking the newest counts, not the best: repeating until the noise
-//   is
-//     kind gains nothing. One failed record on any device takes the candidate out of all rankings of its task: a later
-//     pass with other random numbers does not undo it.
+//     is kind gains nothing. One failed record on any device takes the candidate out of all rankings of its task: a
+//     later pass with other random numbers does not undo it.
 //   - Ranks go by the lower end of the interval and are shared within the noise (rank.h).
 //   - What says nothing of the candidate (unsupported, harness_error) and what is not whole is listed and nothing more.
 #pragma once
@@ -42,7 +43,8 @@ struct BoardRow {
   std::string author, model;  ///< as submitted; empty: not submitted, or a person
   int32_t round = 0;
   std::string device;
-  std::string baseline, method;  ///< empty: not timed
+  std::string baseline;  ///< of the first timed list: a path with "/" when the user named it; empty: not timed
+  std::string method;
   int32_t registers = -1;
   double modelled_bytes_per_param = 0, ideal_bytes_per_param = 0;  ///< 0: unknown
   double speedup = 0, low = 0, high = 0;                           ///< 0: no score
@@ -60,7 +62,9 @@ struct BoardInput {
 struct RankingKey {
   std::string task;
   int32_t task_version = 1;
-  std::string device, suite, baseline, method;
+  std::string device, suite;
+  std::string baseline;  ///< path of the file that the user named; empty: the fastest shipped one
+  std::string method;    ///< without what stands behind a ";"
   auto operator<=>(const RankingKey&) const = default;
 };
 

@@ -52,10 +52,11 @@ View timing_view(const TimingReport& report, const ListScore& list, const PlotRa
   view.text("list", shortened(report.list, 80))
       .flag("hidden", report.hidden)
       .text("params", size_text(static_cast<double>(report.params)))
-      .text("tensors", count_text(report.tensors))
+      .text("tensors", number_of(report.tensors, "tensor"))
       .text("candidate_time", list.candidate_ns ? time_text(*list.candidate_ns) : "–")
       .text("candidate_key", list.candidate_ns ? key_text(*list.candidate_ns) : "")
       .text("baseline_time", list.baseline_ns ? time_text(*list.baseline_ns) : "–")
+      .text("baseline", shortened(base_name(report.baseline), 40))
       .text("baseline_key", list.baseline_ns ? key_text(*list.baseline_ns) : "")
       .text("speedup", has_speed ? speedup_text(list.speedup->speedup) : "–")
       .text("speedup_key", has_speed ? key_text(list.speedup->speedup) : "")
@@ -108,7 +109,7 @@ void add_speed(View& view, const BoardRow& row, const EvalRecord& record, const 
   }
   const auto joined = [](const std::set<std::string>& words) {
     std::string text;
-    for (const std::string& word : words) text += (text.empty() ? "" : ", ") + shortened(word, 200);
+    for (const std::string& word : words) text += fmt::format("{}{}", text.empty() ? "" : " · ", shortened(word, 200));
     return text;
   };
   if (timed) {

@@ -45,9 +45,10 @@ std::string author_cell(const BoardRow& row) {
 }
 
 std::string markdown_ranking(const std::vector<BoardRow>& rows, const BoardRanking& ranking) {
+  const std::string baseline =
+      ranking.key.baseline.empty() ? "the fastest baseline" : markdown_cell(shortened(ranking.key.baseline, 60));
   std::string text = fmt::format("\n### {}, suite {}, against {}\n\n", markdown_cell(shortened(ranking.key.device, 60)),
-                                 markdown_cell(shortened(ranking.key.suite, 30)),
-                                 markdown_cell(shortened(base_name(ranking.key.baseline), 40)));
+                                 markdown_cell(shortened(ranking.key.suite, 30)), baseline);
   text += markdown_line({"Rank", "Candidate", "Author", "Speedup", "95 % interval", "Share of the floor", "Record"});
   text += markdown_line({"---:", "---", "---", "---:", "---", "---:", "---"});
   for (const BoardEntry& entry : ranking.entries) {
@@ -89,7 +90,7 @@ std::string csv_line(const BoardTask& task, const BoardRow& row, const std::stri
                                fmt::format("{}", row.task_version),
                                csv_field(row.device),
                                csv_field(row.suite),
-                               csv_field(base_name(row.baseline)),
+                               csv_field(row.baseline),
                                csv_field(row.method),
                                group,
                                rank,
@@ -145,7 +146,7 @@ Json json_ranking(const std::vector<BoardRow>& rows, const BoardRanking& ranking
   Json json;
   json["device"] = ranking.key.device;
   json["suite"] = ranking.key.suite;
-  json["baseline"] = ranking.key.baseline;
+  json["baseline"] = ranking.key.baseline.empty() ? "fastest" : ranking.key.baseline;
   json["method"] = ranking.key.method;
   json["entries"] = Json::array();
   for (const BoardEntry& entry : ranking.entries) {

@@ -170,8 +170,7 @@ std::vector<View> ranking_lines(const Site& site) {
       lines.push_back(start()
                           .flag("has_best", true)
                           .text("device", shortened(row.device, 60))
-                          .text("condition", fmt::format("suite {}, against {}", shortened(row.suite, 30),
-                                                         shortened(base_name(row.baseline), 40)))
+                          .text("condition", ranking_condition(ranking.key))
                           .text("best", candidate_name(row))
                           .text("best_href", record_path(site, best))
                           .text("author", author_text(row))

@@ -88,7 +88,8 @@ SitePage about_page(const Site& site);
 /// Rows of a ranking's table, [first, last).
 std::vector<View> ranking_views(const Site& site, const BoardRanking& ranking, size_t first, size_t last,
                                 const std::string& root);
-/// Title of a ranking: "NVIDIA H200, suite standard, against multi_tensor.cu".
+/// "suite standard, against the fastest baseline"; and with the device in front.
+std::string ranking_condition(const RankingKey& key);
 std::string ranking_title(const RankingKey& key);
 
 }  // namespace stepbench

@@ -40,7 +40,9 @@ void add_record(const std::vector<BoardRow>& rows, size_t index, Candidate& cand
   if (row.verdict != Verdict::kPassed) return keep_newest(rows, candidate.failed, index);
   keep_newest(rows, candidate.passed, index);
   if (!(row.speedup > 0)) return;
-  const RankingKey key{row.task, row.task_version, row.device, row.suite, row.baseline, row.method};
+  const std::string named = row.baseline.find('/') == std::string::npos ? "" : row.baseline;
+  const std::string method = row.method.substr(0, row.method.find(';'));
+  const RankingKey key{row.task, row.task_version, row.device, row.suite, named, method};
   const auto [scored, is_new] = candidate.scored.try_emplace(key, Candidate::Scored{index, row.created_utc});
   if (is_new) return;
   if (is_older(rows, scored->second.newest, index)) scored->second.newest = index;

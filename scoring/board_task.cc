@@ -20,10 +20,6 @@ constexpr size_t kFirstEntries = 100;  // lines of a ranking on the task's page
 constexpr size_t kMaxGroup = 50;       // candidates of one kind that take no rank
 constexpr size_t kMaxPoints = 400;     // of one chart
 
-std::string short_condition(const RankingKey& key) {
-  return fmt::format("suite {}, against {}", shortened(key.suite, 30), shortened(base_name(key.baseline), 40));
-}
-
 /// Speedup against drift: whoever is fast because he is careless stands at the upper right.
 std::optional<Plot> scatter_plot(const Site& site, const BoardRanking& ranking, const std::string& id) {
   PlotSeries series{"candidate, with its 95 % interval", SeriesForm::kPoints, 0, {}};
@@ -249,8 +245,15 @@ std::string why_no_ranking(const BoardTask& task) {
 
 }  // namespace
 
+std::string ranking_condition(const RankingKey& key) {
+  const std::string suite = shortened(key.suite, 30);
+  if (key.baseline.empty()) return fmt::format("suite {}, against the fastest baseline", suite);
+  return fmt::format("suite {}, against {}", suite, shortened(key.baseline, 60));
+}
+
 std::string ranking_title(const RankingKey& key) {
-  return fmt::format("{}, {}", key.device.empty() ? "unknown device" : shortened(key.device, 60), short_condition(key));
+  return fmt::format("{}, {}", key.device.empty() ? "unknown device" : shortened(key.device, 60),
+                     ranking_condition(key));
 }
 
 std::vector<View> ranking_views(const Site& site, const BoardRanking& ranking, size_t first, size_t last,

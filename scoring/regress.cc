@@ -166,6 +166,7 @@ void compare_drift(const Comparison& c) {
       }
     if (!common) continue;
     ++compared;
+    if (c.before.salt != c.after.salt && std::max(worst_before, worst_after) < c.rule.other_salt_share) continue;
     add_error(c, Aspect::kDrift, after.case_name + " " + after.buffer, worst_before, worst_after);
   }
   if (compared > 0)

@@ -13,7 +13,9 @@
 //   errors     both pass, and a check's worst error has grown by more than error_factor and to noticeable_share of its
 //              limit; case by case when both used the same salt, else by the worst case of each check, because other
 //              random numbers give other errors;
-//   drift      the same of a drift curve's RMS ratio, at the steps that both curves have (the last one always);
+//   drift      the same of a drift curve's RMS ratio, at the steps that both curves have (the last one always). With
+//              another salt the hyperparameters are others too, and right kernels were seen at 0.008 and at 0.18 of
+//              the limit: then it counts from other_salt_share on;
 //   speed      both pass, and the interval of new speedup / old speedup lies below 1 / (1 + tolerance) as a whole.
 //              Both speedups are against the same baseline (by hash) on the same kind of GPU by the same method, or
 //              nothing is compared. The two measurements are independent; their intervals join in log space as for a
@@ -41,6 +43,7 @@ struct RegressRule {
   double tolerance_ratio = 0.01;  ///< changes of speed, spills and bytes up to this share are none
   double error_factor = 2;        ///< errors and drift count from this growth on ...
   double noticeable_share = 0.1;  ///< ... once they reach this share of their limit
+  double other_salt_share = 0.5;  ///< the same of drift between records of different salts
   bool require_all = false;       ///< a candidate that the new side lacks is a regression
 };
 

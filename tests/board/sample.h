@@ -243,8 +243,8 @@ inline EvalRecord passed_record(const Maker& maker) {
   put_on_gpu(record, gpu);
   for (const List& list : kLists) {
     const double kept = list.hidden ? 0.97 : list.params < 1'000'000 ? 0.995 : 1;
-    record.timing.push_back(
-        timing(random, gpu, list, record.ideal_bytes_per_param, maker.speedup * kept, "multi_tensor.cu"));
+    record.timing.push_back(timing(random, gpu, list, record.ideal_bytes_per_param, maker.speedup * kept,
+                                   list.params < 1'000'000 ? "float4.cu" : "multi_tensor.cu"));
   }
   return record;
 }

@@ -111,8 +111,10 @@ TEST_CASE("what cannot be compared stands in rankings of its own") {
       {"nothing", [](BoardRow&) {}, 1},
       {"device", [](BoardRow& r) { r.device = "other GPU"; }, 2},
       {"suite", [](BoardRow& r) { r.suite = "full"; }, 2},
-      {"baseline", [](BoardRow& r) { r.baseline = "naive.cu"; }, 2},
+      {"another shipped baseline", [](BoardRow& r) { r.baseline = "naive.cu"; }, 1},
+      {"a baseline that the user named", [](BoardRow& r) { r.baseline = "./naive.cu"; }, 2},
       {"method", [](BoardRow& r) { r.method = "other"; }, 2},
+      {"how the candidate was submitted", [](BoardRow& r) { r.method = "m; the candidate as a graph"; }, 1},
   };
   for (const auto& t : table) {
     INFO(t.name);

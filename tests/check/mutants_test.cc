@@ -7,10 +7,13 @@
 using namespace stepbench;
 using namespace stepbench::testing;
 
-TEST_CASE("every mutant fails with its verdict") {
+namespace {
+
+void check_mutants(const std::string& family) {
   if (!can_compile()) return;
   for (const std::string& id : task_ids()) {
     const TaskSpec task = real_task(id);
+    if (task.family != family) continue;
     const Result<std::vector<Mutant>> mutants = load_mutants(task);
     if (!mutants.ok()) FAIL(to_text(mutants.error()));
     CHECK(!mutants.value().empty());
@@ -42,3 +45,11 @@ TEST_CASE("every mutant fails with its verdict") {
     }
   }
 }
+
+}  // namespace
+
+// One test per family: each has the time limit of a test to itself.
+TEST_CASE("every mutant fails with its verdict: elementwise") { check_mutants("elementwise"); }
+TEST_CASE("every mutant fails with its verdict: storage") { check_mutants("storage"); }
+TEST_CASE("every mutant fails with its verdict: norm") { check_mutants("norm"); }
+TEST_CASE("every mutant fails with its verdict: matrix") { check_mutants("matrix"); }

@@ -208,7 +208,8 @@ jobs=$(find "$run/scripts" -name '*.sh' | wc -l)
 before=$(sha256sum "$run"/records/*.jsonl | sha256sum)
 "$stepbench" slurm task "$run" 5 | grep -q 'finished before' || fail "a finished candidate was evaluated again"
 [ "$(sha256sum "$run"/records/*.jsonl | sha256sum)" = "$before" ] || fail "a record was replaced"
-"$stepbench" store import "$run/records" --store "$base/store.db" | grep -q '^0 ' || say "note: see what import says of records that are there"
+"$stepbench" store import "$run/records" --store "$base/store.db" > "$base/import.txt"
+grep -q "^0 records added, $candidates already there" "$base/import.txt" || fail "importing again added something"
 say "faults: all $candidates candidates are there once"
 
 # -------------------------------------------------------------------------------------------- cancel and resume
@@ -219,7 +220,7 @@ wait_for "some records" 120 has_records "$run" 5
 "$stepbench" slurm cancel "$run"
 wait_for "the end of the queue" 60 queue_is_empty
 kept=$(records "$run")
-[ "$kept" -ge 5 ] && [ "$kept" -lt "$candidates" ] || fail "$kept records after cancelling"
+if [ "$kept" -lt 5 ] || [ "$kept" -ge "$candidates" ]; then fail "$kept records after cancelling"; fi
 before=$(cd "$run/records" && sha256sum [0-9]*.jsonl)
 "$stepbench" slurm status "$run" | grep -q 'next: stepbench slurm resume' || fail "the status does not say what is next"
 "$stepbench" slurm resume "$run" --dry-run 2>/dev/null | grep -q -- '#SBATCH --array=' || fail "resume --dry-run shows no array"
