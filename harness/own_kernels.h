@@ -10,8 +10,9 @@ namespace stepbench {
 namespace own_kernel {
 /// (void* out, u64 count, u64 seed, f32 amplitude, u32 squared, u32 format 0 f32 | 1 bf16 | 2 f16): GenerateSpec.
 inline constexpr const char* kGenerate = "sb_generate";
-/// (const void* data, u64 16-byte words, u32* sink, u64* marks): reads all; into `sink` it writes never, but the compiler
-/// cannot know. With `marks`, the nanosecond counter of the block that ends last goes into marks[0], which must be 0.
+/// (const void* data, u64 16-byte words, u32* sink, u64* marks): reads all; into `sink` it writes never, but the
+/// compiler cannot know. With `marks`, the nanosecond counter of the block that ends last goes into marks[0], which
+/// must be 0.
 inline constexpr const char* kRead = "sb_read";
 /// (void* to, const void* from, u64 16-byte words)
 inline constexpr const char* kCopy = "sb_copy";

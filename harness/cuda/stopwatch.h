@@ -1,11 +1,11 @@
 // Times what is put on its stream: cold L2, everything queued before it starts, two clocks, and the SM clock
 // afterwards. Knows nothing of candidates and buffers.
 //
-// One sample is, in this order on one stream: a gate that waits for the host; a read of four times the L2 cache (reading,
-// not writing: dirty lines would be charged to the work that follows), which notes the GPU's own counter at its end; the
-// event `begin`; the work; the event `end`; a probe that notes the counter and then the SM clock. The host opens the gate
-// when all of that is queued, so that neither submission nor a launch gap before the first kernel is timed, and the GPU
-// is busy until the work begins.
+// One sample is, in this order on one stream: a gate that waits for the host; a read of four times the L2 cache
+// (reading, not writing: dirty lines would be charged to the work that follows), which notes the GPU's own counter at
+// its end; the event `begin`; the work; the event `end`; a probe that notes the counter and then the SM clock. The host
+// opens the gate when all of that is queued, so that neither submission nor a launch gap before the first kernel is
+// timed, and the GPU is busy until the work begins.
 #pragma once
 
 #include <cstdint>

@@ -128,8 +128,7 @@ TEST_CASE("help teaches by example") {
     CHECK(help.err.empty());
     CHECK_THAT(help.out, Catch::Contains("Examples:") && Catch::Contains(std::string("stepbench ") + command));
   }
-  for (const char* absent : {"advise", "tune", "agent"})
-    CHECK_THAT(main_help.out, !Catch::Contains(absent));
+  for (const char* absent : {"advise", "tune", "agent"}) CHECK_THAT(main_help.out, !Catch::Contains(absent));
 
   const ChildResult version = run_program(folder, {"--version"});
   CHECK(version.exit_code == 0);

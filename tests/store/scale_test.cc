@@ -129,7 +129,8 @@ void measure(int64_t records) {
     CHECK(rows > 0);
     if (!question.is_whole_store) CHECK(took_ms < kLimit_ms);
   }
-  fmt::print("  {:<58} {:8.3f} ms\n", "count of all", best_cpu_ms_of([&] { CHECK(count_rows(*store, {}).value() == records + 50); }));
+  fmt::print("  {:<58} {:8.3f} ms\n", "count of all",
+             best_cpu_ms_of([&] { CHECK(count_rows(*store, {}).value() == records + 50); }));
   const double load_ms = best_cpu_ms_of([&] { CHECK(load_record(*store, some.id).ok()); });
   fmt::print("  {:<58} {:8.3f} ms\n", "one whole record by id", load_ms);
   CHECK(load_ms < kLimit_ms);
