@@ -4,7 +4,7 @@ One record per line, numbers as hexadecimal floats, so that nothing is lost:
 
     version TEXT...                       what made it
     case TASK NAME
-    sizes N...                            elements of each tensor, or ROWSxCOLS
+    sizes N...                            elements of each tensor; ROWSxCOLS for a matrix
     start BUFFER TENSOR hex...            before the first step
     step T key=hex...                     hyperparameters of the step, exactly as fp32 holds them
     INPUT|STATE TENSOR hex...             inputs of that step and everything after it
@@ -56,7 +56,8 @@ class Case:
         self.values("start " + buffer, tensors)
 
     def step(self, t, hyper):
-        self.lines.append(f"step {t} " + " ".join(f"{key}={float(value).hex()}" for key, value in sorted(hyper.items())))
+        pairs = (f"{key}={float(value).hex()}" for key, value in sorted(hyper.items()))
+        self.lines.append(f"step {t} " + " ".join(pairs))
 
     def values(self, buffer, tensors):
         for index, values in enumerate(tensors):

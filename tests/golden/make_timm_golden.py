@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
-"""Trajectories of timm's Adan in float64, for tests/task/golden_test.cc: torch.optim has no Adan, and optax.adan weights
-the differences otherwise than the paper.
+"""Trajectories of timm's Adan in float64, for tests/task/golden_test.cc: torch.optim has no Adan, and optax.adan
+weights the differences otherwise than the paper.
 
     python3 tests/golden/make_timm_golden.py --out tests/golden
 

@@ -4,7 +4,7 @@
     python3 tests/golden/make_torch_golden.py --out tests/golden [--file adam] [--device cuda]
 
 Writes FILE_golden.txt for every FILE of the table below, in the format of golden_file.py. Runs on the CPU; with
---device cuda also on the GPU, which must agree to 1e-9 of each value; the largest difference is written into the header.
+--device cuda also on the GPU, which must agree to 1e-9 of each value; the header then has the largest difference.
 """
 import argparse
 import os
