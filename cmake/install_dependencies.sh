@@ -2,12 +2,21 @@
 # Installs what the build and the evaluation need, and does nothing where it is there already.
 #   1. Debian or Ubuntu packages, by apt (with sudo when not root).
 #   2. NVRTC and the CUDA headers, from pinned wheels into .deps/, only where no CUDA toolkit is found.
+#   3. With the words `browser` or `slurm`: what these checks of CI need besides (Chromium; Slurm and munge).
 # STEPBENCH_FORCE_WHEELS=1 takes the wheels even where a toolkit is found. STEPBENCH_DEPS names another folder than .deps.
 set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/.."
 
-readonly packages=(cmake ninja-build g++ ccache make libcli11-dev libfmt-dev nlohmann-json3-dev catch2 libbenchmark-dev
-  libmuparser-dev libssl-dev libseccomp-dev libsqlite3-dev libkainjow-mustache-dev clang-format)
+packages=(cmake ninja-build g++ ccache make libcli11-dev libfmt-dev nlohmann-json3-dev catch2 libbenchmark-dev
+  libmuparser-dev libssl-dev libseccomp-dev libsqlite3-dev libkainjow-mustache-dev libeigen3-dev clang-format)
+for word in "$@"; do
+  case $word in
+    browser) packages+=(chromium fonts-dejavu-core) ;;
+    slurm) packages+=(slurm-wlm munge) ;;
+    *) printf 'usage: install_dependencies.sh [browser] [slurm]\n' >&2; exit 2 ;;
+  esac
+done
+readonly packages
 # cuda_fp16.h includes nv/target (cccl) and crt/host_defines.h (crt).
 readonly wheels=(nvidia-cuda-nvrtc==13.0.88 nvidia-cuda-runtime==13.0.96 nvidia-cuda-crt==13.0.88 nvidia-cuda-cccl==13.0.85)
 readonly folder=${STEPBENCH_DEPS:-.deps}

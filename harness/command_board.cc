@@ -29,7 +29,6 @@ namespace {
 namespace fs = std::filesystem;
 
 constexpr const char* kMarkFile = ".stepbench-board";  // only folders with it are replaced
-constexpr uint64_t kMaxRecordBytes = 256ull << 20;
 constexpr size_t kNamedProblems = 5;
 
 Error io_error(const std::string& what, const std::string& path, int code) {
@@ -99,41 +98,6 @@ struct Problems {
   }
 };
 
-Result<void> import_file(Store& store, const std::string& path, Problems& problems) {
-  if (path.ends_with(".json")) {  // one record in any layout
-    const Result<std::string> text = read_file(path, kMaxRecordBytes);
-    if (!text.ok()) return text.error();
-    if (const Result<Appended> appended = append_record_json(store, text.value()); !appended.ok()) {
-      Error error = appended.error();
-      if (error.code != ErrorCode::kInvalidRecord) return error;
-      error.place = error.place.empty() ? path : path + ": " + error.place;
-      problems.add(error);
-    }
-    return {};
-  }
-  std::ifstream file(path, std::ios::binary);
-  if (!file) return Error{ErrorCode::kNotFound, "cannot read the file", path, "JSON Lines", ""};
-  const Result<StoreImport> imported = import_records(store, file, path);
-  if (!imported.ok()) return imported.error();
-  for (const Error& error : imported.value().bad_lines) problems.add(error);
-  problems.count += imported.value().more_bad_lines;
-  return {};
-}
-
-Result<void> import_input(Store& store, const std::string& input, Problems& problems) {
-  std::error_code status;
-  if (!fs::is_directory(input, status)) return import_file(store, input, problems);
-  std::vector<std::string> files;
-  for (const auto& entry : fs::directory_iterator(input, status))
-    if (entry.path().extension() == ".json" || entry.path().extension() == ".jsonl")
-      files.push_back(entry.path().string());
-  if (status) return Error{ErrorCode::kIo, "cannot list the folder: " + status.message(), input, "", ""};
-  std::sort(files.begin(), files.end());
-  for (const std::string& file : files)
-    if (Result<void> done = import_file(store, file, problems); !done.ok()) return done;
-  return {};
-}
-
 /// The store that is named, or the default one; records in files go through a store of their own, so that there is one
 /// way to read them all.
 Result<StorePtr> open_input(const BoardArguments& arguments, ScratchFolder& scratch, Problems& problems) {
@@ -152,8 +116,16 @@ Result<StorePtr> open_input(const BoardArguments& arguments, ScratchFolder& scra
   options.mode = StoreMode::kWrite;
   Result<StorePtr> store = open_store(folder.value() + "/records.db", options);
   if (!store.ok()) return store;
-  for (const std::string& input : arguments.inputs)
-    if (const Result<void> done = import_input(*store.value(), input, problems); !done.ok()) return done.error();
+  for (const std::string& input : arguments.inputs) {
+    const Result<std::vector<std::string>> files = files_with_records(input);
+    if (!files.ok()) return files.error();
+    for (const std::string& file : files.value()) {
+      const Result<StoreImport> imported = import_path(*store.value(), file);
+      if (!imported.ok()) return imported.error();
+      for (const Error& error : imported.value().bad_lines) problems.add(error);
+      problems.count += imported.value().more_bad_lines;
+    }
+  }
   return store;
 }
 

@@ -182,5 +182,11 @@ Result<StoreImport> import_records(Store& store, std::istream& in, const std::st
 Result<StoreImport> import_record_file(Store& store, std::string_view json, const std::string& name);
 /// All records of another store. Rows that were changed after they were written are bad lines: PATH: row N.
 Result<StoreImport> import_store(Store& store, Store& from, const StoreProgress& progress = {});
+/// Whatever a file holds: a store by its first bytes, one JSON text where the name ends in .json, else JSON Lines; "-"
+/// is standard input.
+Result<StoreImport> import_path(Store& store, const std::string& path, const StoreProgress& progress = {});
+/// What of a path can be imported: the path itself, or, of a folder, its files .json, .jsonl and .db by name; perhaps
+/// none.
+Result<std::vector<std::string>> files_with_records(const std::string& path);
 
 }  // namespace stepbench

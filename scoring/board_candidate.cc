@@ -83,7 +83,7 @@ std::vector<View> figures_of(const Site& site, size_t row, const EvalRecord& rec
 // ---------------------------------------------------------------------------------------------- failure
 
 /// The first line that the failure is about.
-std::optional<int64_t> failing_line(const std::map<int64_t, std::vector<Finding>>& findings) {
+std::optional<int64_t> failing_line(const std::map<int64_t, std::vector<LineFinding>>& findings) {
   for (const auto& [line, list] : findings)
     if (list.front().kind == FindingKind::kError) return line;
   return {};
@@ -139,7 +139,7 @@ const char* word_of(FindingKind kind) {
 }
 
 std::string source_html(const std::vector<std::string_view>& lines,
-                        const std::map<int64_t, std::vector<Finding>>& findings) {
+                        const std::map<int64_t, std::vector<LineFinding>>& findings) {
   std::string html;
   for (size_t i = 0; i < lines.size(); ++i) {
     const auto number = static_cast<int64_t>(i) + 1;
@@ -147,7 +147,7 @@ std::string source_html(const std::vector<std::string_view>& lines,
     std::string remarks, css;
     if (found != findings.end()) {
       css = fmt::format(" class=\"{}\"", class_of(found->second.front().kind));
-      for (const Finding& finding : found->second)
+      for (const LineFinding& finding : found->second)
         remarks += fmt::format("<span class=\"finding\">{}: <bdi>{}</bdi></span>", word_of(finding.kind),
                                html_text(shortened(finding.text, 500)));
     }
@@ -157,7 +157,7 @@ std::string source_html(const std::vector<std::string_view>& lines,
   return html;
 }
 
-void add_source(View& view, const EvalRecord& record, const std::map<int64_t, std::vector<Finding>>& findings) {
+void add_source(View& view, const EvalRecord& record, const std::map<int64_t, std::vector<LineFinding>>& findings) {
   const std::string& source = record.candidate.source;
   std::vector<std::string_view> lines = lines_of(std::string_view(source).substr(0, kMaxSourceBytes));
   const size_t all = lines_of(source).size();
@@ -254,7 +254,7 @@ SitePage candidate_page(const Site& site, size_t index, const EvalRecord& record
   const BoardRow& row = site.row(index);
   const std::string path = record_path(site, index);
   const Score score = score_of(record);
-  const std::map<int64_t, std::vector<Finding>> findings = line_findings(record);
+  const std::map<int64_t, std::vector<LineFinding>> findings = line_findings(record);
   const std::string note = shortened(record.candidate.note, 400);
 
   View view;

@@ -27,13 +27,13 @@ class Collector {
   explicit Collector(const EvalRecord& record)
       : record_(record), lines_(static_cast<int64_t>(lines_of(record.candidate.source).size())) {}
 
-  std::map<int64_t, std::vector<Finding>> collect() {
+  std::map<int64_t, std::vector<LineFinding>> collect() {
     if (record_.failure) collect_failure(*record_.failure);
     for (const std::string_view line : lines_of(record_.compile_log)) collect_log_line(line);
     for (const std::string& note : record_.notes) collect_note(note);
     for (auto& [line, findings] : found_) {
       std::stable_sort(findings.begin(), findings.end(),
-                       [](const Finding& a, const Finding& b) { return a.kind < b.kind; });
+                       [](const LineFinding& a, const LineFinding& b) { return a.kind < b.kind; });
       if (findings.size() > kMaxPerLine) findings.resize(kMaxPerLine);
     }
     return std::move(found_);
@@ -42,8 +42,8 @@ class Collector {
  private:
   void add(int64_t line, FindingKind kind, std::string_view text) {
     if (line < 1 || line > lines_) return;
-    std::vector<Finding>& findings = found_[line];
-    for (const Finding& finding : findings)
+    std::vector<LineFinding>& findings = found_[line];
+    for (const LineFinding& finding : findings)
       if (finding.text == text) return;
     findings.push_back({kind, std::string(text)});
   }
@@ -95,7 +95,7 @@ class Collector {
 
   const EvalRecord& record_;
   int64_t lines_;
-  std::map<int64_t, std::vector<Finding>> found_;
+  std::map<int64_t, std::vector<LineFinding>> found_;
 };
 
 }  // namespace
@@ -117,6 +117,8 @@ std::string_view base_name(std::string_view path) {
   return slash == std::string_view::npos || slash + 1 == path.size() ? path : path.substr(slash + 1);
 }
 
-std::map<int64_t, std::vector<Finding>> line_findings(const EvalRecord& record) { return Collector(record).collect(); }
+std::map<int64_t, std::vector<LineFinding>> line_findings(const EvalRecord& record) {
+  return Collector(record).collect();
+}
 
 }  // namespace stepbench

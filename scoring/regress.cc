@@ -38,10 +38,10 @@ struct Comparison {
   const EvalRecord& before;
   const EvalRecord& after;
   const RegressRule& rule;
-  std::vector<Finding>& findings;
+  std::vector<RegressFinding>& findings;
 
-  Finding& add(Aspect aspect, Change change, std::string subject, std::string message) const {
-    Finding finding;
+  RegressFinding& add(Aspect aspect, Change change, std::string subject, std::string message) const {
+    RegressFinding finding;
     finding.aspect = aspect;
     finding.change = change;
     finding.subject = std::move(subject);
@@ -106,7 +106,7 @@ void add_error(const Comparison& c, Aspect aspect, const std::string& subject, d
   const Change change = change_of_error(before, after, c.rule);
   if (change == Change::kSame) return;
   const std::string what = aspect == Aspect::kErrors ? "worst error" : "RMS drift";
-  Finding& finding =
+  RegressFinding& finding =
       c.add(aspect, change, subject, fmt::format("{} went from {:.3g} to {:.3g} of the limit", what, before, after));
   finding.before = before;
   finding.after = after;
@@ -204,10 +204,11 @@ void compare_list(const Comparison& c, const TimingReport& before, const TimingR
                         : ratio.word == SpeedWord::kFaster ? Change::kBetter
                         : ratio.word == SpeedWord::kSame   ? Change::kSame
                                                            : Change::kNoted;
-  Finding& finding = c.add(Aspect::kSpeed, change, after.list,
-                           fmt::format("{}: {} ({} to {}); {:.4g} times the baseline's speed, was {:.4g}",
-                                       to_text(ratio.word), percent(ratio.speedup), percent(ratio.low),
-                                       percent(ratio.high), new_speedup.value().speedup, old_speedup.value().speedup));
+  RegressFinding& finding =
+      c.add(Aspect::kSpeed, change, after.list,
+            fmt::format("{}: {} ({} to {}); {:.4g} times the baseline's speed, was {:.4g}", to_text(ratio.word),
+                        percent(ratio.speedup), percent(ratio.low), percent(ratio.high), new_speedup.value().speedup,
+                        old_speedup.value().speedup));
   finding.before = old_speedup.value().speedup;
   finding.after = new_speedup.value().speedup;
   finding.low = ratio.low;
@@ -259,7 +260,7 @@ Change change_of_amount(double before, double after, double tolerance_ratio) {
 void add_amount(const Comparison& c, const std::string& subject, const char* what, double before, double after) {
   const Change change = change_of_amount(before, after, c.rule.tolerance_ratio);
   if (change == Change::kSame) return;
-  Finding& finding =
+  RegressFinding& finding =
       c.add(Aspect::kResources, change, subject, fmt::format("{} went from {:g} to {:g}", what, before, after));
   finding.before = before;
   finding.after = after;
@@ -285,8 +286,8 @@ void compare_resources(const Comparison& c) {
       add_amount(c, after.entry, "bytes spilled per thread", static_cast<double>(spilled_bytes(*before)),
                  static_cast<double>(spilled_bytes(after)));
     if (before->registers >= 0 && after.registers >= 0 && before->registers != after.registers) {
-      Finding& finding = c.add(Aspect::kResources, Change::kNoted, after.entry,
-                               fmt::format("registers went from {} to {}", before->registers, after.registers));
+      RegressFinding& finding = c.add(Aspect::kResources, Change::kNoted, after.entry,
+                                      fmt::format("registers went from {} to {}", before->registers, after.registers));
       finding.before = before->registers;
       finding.after = after.registers;
     }
@@ -415,7 +416,7 @@ RegressReport compare_records(std::span<const EvalRecord> old_records, std::span
   Differences differences;
   for (const RecordPair& pair : match_records(old_records, new_records)) {
     CandidateComparison comparison = describe(pair);
-    Finding alone;
+    RegressFinding alone;
     if (!pair.after) {
       ++report.missing;
       comparison.presence = Presence::kMissing;
@@ -435,7 +436,7 @@ RegressReport compare_records(std::span<const EvalRecord> old_records, std::span
       compare_pair({*pair.before, *pair.after, rule, comparison.findings});
     }
     if (pair.after && pair.after->verdict == Verdict::kHarnessError) ++report.not_judged;
-    for (const Finding& finding : comparison.findings) ++report.counts[static_cast<size_t>(finding.change)];
+    for (const RegressFinding& finding : comparison.findings) ++report.counts[static_cast<size_t>(finding.change)];
     report.candidates.push_back(std::move(comparison));
   }
   for (const auto& [difference, candidates] : differences) {

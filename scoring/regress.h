@@ -63,7 +63,7 @@ std::string_view to_text(Aspect aspect);  ///< "verdict", "errors", "drift", "sp
 std::string_view to_text(Change change);  ///< "same", "better", "worse", "noted", "not_compared"
 
 /// One statement about one candidate.
-struct Finding {
+struct RegressFinding {
   Aspect aspect = Aspect::kVerdict;
   Change change = Change::kSame;
   std::string subject;  ///< check and case, buffer, list or kernel; may be empty
@@ -82,9 +82,9 @@ struct CandidateComparison {
   Presence presence = Presence::kBoth;
   std::string old_id, new_id;  ///< records
   std::optional<Verdict> old_verdict, new_verdict;
-  bool source_changed = false;    ///< the texts differ
-  std::string replay_command;     ///< of a failure in the new record
-  std::vector<Finding> findings;  ///< by aspect; at least one
+  bool source_changed = false;           ///< the texts differ
+  std::string replay_command;            ///< of a failure in the new record
+  std::vector<RegressFinding> findings;  ///< by aspect; at least one
 };
 
 /// What the two sides were made with, where it differs.

@@ -50,7 +50,7 @@ std::string xml_text(const std::string& text) {
   return escaped;
 }
 
-std::string sentence(const Finding& finding) {
+std::string sentence(const RegressFinding& finding) {
   return finding.subject.empty() ? finding.message : finding.subject + ": " + finding.message;
 }
 
@@ -60,8 +60,8 @@ struct JUnitCounts {
 };
 
 std::string junit_case(const CandidateComparison& candidate, Aspect aspect, JUnitCounts& counts) {
-  std::vector<const Finding*> worse, skipped, others;
-  for (const Finding& finding : candidate.findings) {
+  std::vector<const RegressFinding*> worse, skipped, others;
+  for (const RegressFinding& finding : candidate.findings) {
     if (finding.aspect != aspect) continue;
     (finding.change == Change::kWorse         ? worse
      : finding.change == Change::kNotCompared ? skipped
@@ -73,9 +73,10 @@ std::string junit_case(const CandidateComparison& candidate, Aspect aspect, JUni
   std::string text =
       fmt::format("    <testcase classname=\"{}\" name=\"{}\" file=\"{}\" time=\"0\">\n", xml_text(candidate.task),
                   xml_text(fmt::format("{} {}", candidate.name, to_text(aspect))), xml_text(candidate.path));
-  const auto joined = [](const std::vector<const Finding*>& findings) {
+  const auto joined = [](const std::vector<const RegressFinding*>& findings) {
     std::string lines;
-    for (const Finding* finding : findings) lines += fmt::format("{}{}", lines.empty() ? "" : "\n", sentence(*finding));
+    for (const RegressFinding* finding : findings)
+      lines += fmt::format("{}{}", lines.empty() ? "" : "\n", sentence(*finding));
     return lines;
   };
   const bool not_judged = aspect == Aspect::kVerdict && candidate.new_verdict == Verdict::kHarnessError;
@@ -93,7 +94,7 @@ std::string junit_case(const CandidateComparison& candidate, Aspect aspect, JUni
     ++counts.skipped;
     text += fmt::format("      <skipped message=\"{}\"/>\n", xml_text(joined(skipped)));
   }
-  std::vector<const Finding*> remarks = others;
+  std::vector<const RegressFinding*> remarks = others;
   if (!worse.empty() || !others.empty()) remarks.insert(remarks.end(), skipped.begin(), skipped.end());
   if (!remarks.empty() && !not_judged)
     text += fmt::format("      <system-out>{}</system-out>\n", xml_text(joined(remarks)));
@@ -126,7 +127,7 @@ constexpr const char* kRuleTexts[kAspectCount] = {
 
 std::string rule_id(Aspect aspect) { return fmt::format("regression/{}", to_text(aspect)); }
 
-ordered_json sarif_result(const CandidateComparison& candidate, const Finding& finding) {
+ordered_json sarif_result(const CandidateComparison& candidate, const RegressFinding& finding) {
   const std::string identity =
       fmt::format("{}\n{}\n{}\n{}", candidate.task, candidate.name, to_text(finding.aspect), finding.subject);
   ordered_json location;
@@ -169,7 +170,7 @@ const char* text_of(Presence presence) {
   return "";
 }
 
-ordered_json json_of(const Finding& finding) {
+ordered_json json_of(const RegressFinding& finding) {
   ordered_json json;
   json["aspect"] = to_text(finding.aspect);
   json["change"] = to_text(finding.change);
@@ -196,7 +197,7 @@ ordered_json json_of(const CandidateComparison& candidate) {
   json["source_changed"] = candidate.source_changed;
   json["replay_command"] = valid_utf8(candidate.replay_command);
   json["findings"] = ordered_json::array();
-  for (const Finding& finding : candidate.findings) json["findings"].push_back(json_of(finding));
+  for (const RegressFinding& finding : candidate.findings) json["findings"].push_back(json_of(finding));
   return json;
 }
 
@@ -247,7 +248,7 @@ std::string render_regress_sarif(const RegressReport& report) {
   for (const EnvironmentDifference& difference : report.environment)
     notify(fmt::format("{}: {}, was {}", difference.field, difference.after, difference.before));
   for (const CandidateComparison& candidate : report.candidates)
-    for (const Finding& finding : candidate.findings) {
+    for (const RegressFinding& finding : candidate.findings) {
       if (finding.change == Change::kWorse) results.push_back(sarif_result(candidate, finding));
       if (finding.change == Change::kNotCompared)
         notify(fmt::format("{} {}: {} not compared: {}", candidate.task, candidate.name, to_text(finding.aspect),

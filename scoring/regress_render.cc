@@ -48,7 +48,7 @@ const char* word_of(Change change) {
 
 bool is_quiet(const CandidateComparison& candidate) {
   return std::all_of(candidate.findings.begin(), candidate.findings.end(),
-                     [](const Finding& finding) { return finding.change == Change::kSame; });
+                     [](const RegressFinding& finding) { return finding.change == Change::kSame; });
 }
 
 std::string shown_value(const std::string& value) { return value.empty() ? "none" : value; }
@@ -100,7 +100,7 @@ std::string render_regress_table(const RegressReport& report, bool all) {
     text += fmt::format("{}  {}{}\n", plain(candidate.task), plain(candidate.name),
                         candidate.source_changed ? "  (its text has changed)" : "");
     bool worse = false;
-    for (const Finding& finding : candidate.findings) {
+    for (const RegressFinding& finding : candidate.findings) {
       // Of a candidate without changes one line is enough: its verdict.
       if (finding.change == Change::kSame && !all && !(quiet && finding.aspect == Aspect::kVerdict)) continue;
       text += fmt::format("  {:<13}{:<10}{}{}\n", word_of(finding.change), to_text(finding.aspect),
@@ -128,7 +128,7 @@ std::string render_regress_markdown(const RegressReport& report) {
   // Regressions first: a reader stops early.
   for (const Change change : {Change::kWorse, Change::kBetter, Change::kNoted, Change::kNotCompared, Change::kSame})
     for (const CandidateComparison& candidate : report.candidates)
-      for (const Finding& finding : candidate.findings) {
+      for (const RegressFinding& finding : candidate.findings) {
         if (finding.change != change) continue;
         const bool bold = change == Change::kWorse;
         (change == Change::kSame ? same : changed) +=
@@ -146,14 +146,14 @@ std::string render_regress_markdown(const RegressReport& report) {
 std::string render_regress_annotations(const RegressReport& report) {
   std::string text;
   for (const CandidateComparison& candidate : report.candidates) {
-    const auto annotate = [&](const char* command, const Finding& finding) {
+    const auto annotate = [&](const char* command, const RegressFinding& finding) {
       const std::string title = fmt::format("{}: {}", candidate.task, to_text(finding.aspect));
       const std::string message = (finding.subject.empty() ? "" : finding.subject + ": ") + finding.message +
                                   (candidate.replay_command.empty() ? "" : "\nreplay: " + candidate.replay_command);
       text += fmt::format("::{} file={},line={},title={}::{}\n", command, command_text(candidate.path, true),
                           candidate.line, command_text(title, true), command_text(message, false));
     };
-    for (const Finding& finding : candidate.findings) {
+    for (const RegressFinding& finding : candidate.findings) {
       if (finding.change == Change::kWorse) annotate("error", finding);
       if (candidate.new_verdict == Verdict::kHarnessError && finding.aspect == Aspect::kVerdict &&
           finding.change != Change::kWorse)

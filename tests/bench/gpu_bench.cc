@@ -13,6 +13,7 @@
 
 #include "harness/checks.h"
 #include "harness/own_kernels.h"
+#include "tests/bench/gpu_bench.h"
 
 namespace stepbench {
 namespace {
@@ -71,7 +72,9 @@ void run_steps(benchmark::State& state, const std::shared_ptr<Subject>& subject,
   }
 }
 
-void add_benchmarks() {
+}  // namespace
+
+void add_gpu_benchmarks() {
   const Result<DeviceSource> found = device_source("cuda", nullptr);
   if (!found.ok()) {
     benchmark::RegisterBenchmark("gpu/none", [](benchmark::State& state) { state.SkipWithError("no GPU here"); });
@@ -110,14 +113,4 @@ void add_benchmarks() {
   }
 }
 
-[[maybe_unused]] const bool added = [] {
-  try {
-    add_benchmarks();
-  } catch (const std::exception& error) {
-    fmt::print(stderr, "stepbench_bench: {}\n", error.what());
-  }
-  return true;
-}();
-
-}  // namespace
 }  // namespace stepbench

@@ -2,17 +2,19 @@
 # Checks a board in a real browser: sorting, search and filters work; texts have contrast and do not cover each other;
 # what a screen reader needs is there; nothing that a record says runs. Light, dark, desk and telephone.
 #
-#   tests/board/check_site.sh BUILD_FOLDER [PICTURE_FOLDER]
+#   tests/board/check_site.sh BUILD_FOLDER [PICTURE_FOLDER [RECORD...]]
 #
-# PICTURE_FOLDER receives screenshots of the main pages. AXE_CORE names an axe.min.js to run as well. CHROMIUM names the
+# PICTURE_FOLDER, unless empty, receives screenshots of the main pages. A board of the RECORDs is checked as well: its
+# overview, its tasks and its first records. AXE_CORE names an axe.min.js to run as well. CHROMIUM names the
 # browser. Exit codes: 0 all right, 1 faults (printed), 2 usage, 77 no browser here: skipped.
 set -euo pipefail
 
 build=${1:-}
 pictures=${2:-}
+records=("${@:3}")
 here=$(cd "$(dirname "${BASH_SOURCE[0]}")" && pwd)
 if [ ! -x "$build/stepbench" ] || [ ! -x "$build/make_board_sample" ]; then
-  echo "usage: check_site.sh BUILD_FOLDER [PICTURE_FOLDER]; the folder holds stepbench and make_board_sample" >&2
+  echo "usage: check_site.sh BUILD_FOLDER [PICTURE_FOLDER [RECORD...]]; the folder holds stepbench and make_board_sample" >&2
   exit 2
 fi
 browser=${CHROMIUM:-}
@@ -44,8 +46,13 @@ browse() {
 "$build/stepbench" board "$work/hostile.jsonl" --out "$work/hostile" --quiet
 : > "$work/none.jsonl"
 "$build/stepbench" board "$work/none.jsonl" --out "$work/empty" --quiet
+sites=(site hostile empty)
+if [ "${#records[@]}" -gt 0 ]; then
+  "$build/stepbench" board "${records[@]}" --out "$work/given" --quiet
+  sites+=(given)
+fi
 # The check becomes part of the only script that the pages' security policy allows.
-for site in site hostile empty; do
+for site in "${sites[@]}"; do
   cp -r "$work/$site" "$work/$site.checked"
   cat ${AXE_CORE:+"$AXE_CORE"} "$here/check_page.js" >> "$work/$site.checked/board.js"
 done
@@ -92,6 +99,13 @@ for page in index.html records.html $(cd "$work/hostile" && ls tasks/*.html | he
 done
 check light 390 hostile index.html
 check light 1280 empty index.html
+if [ "${#records[@]}" -gt 0 ]; then
+  given=$(cd "$work/given" && ls index.html records.html tasks/*.html && find records -name '*.html' | sort | sed -n 1,6p)
+  for page in $given; do
+    check light 1280 given "$page"
+    check dark 390 given "$page"
+  done
+fi
 
 if [ -n "$pictures" ]; then
   mkdir -p "$pictures"

@@ -55,6 +55,7 @@ TEST_CASE("JSON Lines, a folder of records and a store give the same site") {
   } rows[] = {{"lines", {"board", lines, "--out", folder.path("lines")}},
               {"folder", {"board", folder.path("records"), "--out", folder.path("folder")}},
               {"store", {"board", "--store", folder.path("store.db"), "--out", folder.path("store")}},
+              {"store_file", {"board", folder.path("store.db"), "--out", folder.path("store_file")}},
               {"again", {"board", lines, "--out", folder.path("again"), "--quiet"}}};
   for (const auto& row : rows) {
     INFO(row.name);

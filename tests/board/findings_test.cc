@@ -11,7 +11,7 @@ using Found = std::map<int64_t, std::vector<std::pair<FindingKind, std::string>>
 Found found_in(const EvalRecord& record) {
   Found found;
   for (const auto& [line, findings] : line_findings(record))
-    for (const Finding& finding : findings) found[line].emplace_back(finding.kind, finding.text);
+    for (const LineFinding& finding : findings) found[line].emplace_back(finding.kind, finding.text);
   return found;
 }
 

@@ -30,10 +30,10 @@ void fail(EvalRecord& record, Verdict verdict, const std::string& check, const s
   record.replay_command = "stepbench replay 0123456789abcdef";
 }
 
-const Finding* find(const CandidateComparison& candidate, Aspect aspect, Change change) {
-  const auto found = std::find_if(candidate.findings.begin(), candidate.findings.end(), [&](const Finding& finding) {
-    return finding.aspect == aspect && finding.change == change;
-  });
+const RegressFinding* find(const CandidateComparison& candidate, Aspect aspect, Change change) {
+  const auto found =
+      std::find_if(candidate.findings.begin(), candidate.findings.end(),
+                   [&](const RegressFinding& finding) { return finding.aspect == aspect && finding.change == change; });
   return found == candidate.findings.end() ? nullptr : &*found;
 }
 
@@ -211,7 +211,7 @@ TEST_CASE("a matrix of known answers") {
     CHECK(report.count(Change::kBetter) == row.expected.better);
     CHECK(report.count(Change::kNotCompared) == row.expected.not_compared);
     CHECK(report.not_judged == (after.verdict == Verdict::kHarnessError ? 1 : 0));
-    const Finding* finding = find(report.candidates[0], row.expected.aspect, row.expected.change);
+    const RegressFinding* finding = find(report.candidates[0], row.expected.aspect, row.expected.change);
     REQUIRE(finding != nullptr);
     INFO(finding->message);
     CHECK(finding->message.find(row.expected.message) != std::string::npos);
