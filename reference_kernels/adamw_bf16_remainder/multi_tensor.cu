@@ -1,10 +1,10 @@
 /*stepbench
 { "task": "adamw_bf16_remainder",
   "note": "one launch for the whole list: all elements in a row, cut into equal chunks; four elements per thread",
-  "defines": {"BLOCK": 256, "CHUNK": 4096},
-  "tunables": {"BLOCK": [128, 256, 512], "CHUNK": [2048, 4096, 8192]},
+  "defines": {"BLOCK": 256, "CHUNK": 2048},
+  "tunables": {"BLOCK": [128, 256, 512], "CHUNK": [1024, 2048, 4096]},
   "launches": [
-    {"for": "step", "kernel": "adamw_list", "grid": "min(ceil_div(total, CHUNK), sms*8)", "block": "BLOCK",
+    {"for": "step", "kernel": "adamw_list", "grid": "ceil_div(total, CHUNK)", "block": "BLOCK",
      "args": ["param[]", "grad[]", "remainder[]", "exp_avg[]", "exp_avg_sq[]", "n[]", "offset[]",
               "tensors", "total", "hyper"]}
   ] }
