@@ -47,7 +47,7 @@ foreach(level v2 v3)
 endforeach()
 # NVIDIA GPUs through the driver's library, opened at run time: neither headers nor a link are needed.
 file(GLOB cuda_sources CONFIGURE_DEPENDS ${H}/cuda/*.cc)
-sb_component(sb_cuda SOURCES ${cuda_sources} LINK sb_ptx fmt::fmt ${CMAKE_DL_LIBS})
+sb_component(sb_cuda SOURCES ${cuda_sources} LINK sb_compile sb_ptx fmt::fmt ${CMAKE_DL_LIBS})
 
 file(GLOB vm_sources CONFIGURE_DEPENDS ${H}/ptx_vm/*.cc)
 list(FILTER vm_sources EXCLUDE REGEX "/(lex|parse.*|kernel_info|arithmetic.*|memory_ops.*)\\.cc$")
@@ -63,7 +63,19 @@ foreach(source ${oracle_sources})
   get_filename_component(folder ${source} DIRECTORY)
   get_filename_component(id ${folder} NAME)
   string(APPEND oracle_declarations "void oracle_${id}(const OracleTensor&, std::span<const double>, int64_t, int64_t);\n")
-  string(APPEND oracle_rows "    {\"${id}\", oracle_${id}},\n")
+  # Optional functions are found by their definitions; an edit of the file configures again.
+  set_property(DIRECTORY ${CMAKE_SOURCE_DIR} APPEND PROPERTY CMAKE_CONFIGURE_DEPENDS ${source})
+  set(oracle_row "\"${id}\", oracle_${id}")
+  foreach(optional reduce properties)
+    file(STRINGS ${source} definition REGEX "^void oracle_${optional}_${id}\\(")
+    if(definition)
+      string(APPEND oracle_declarations "void oracle_${optional}_${id}(const OracleTensor&, std::span<const double>, std::span<double>);\n")
+      string(APPEND oracle_row ", oracle_${optional}_${id}")
+    else()
+      string(APPEND oracle_row ", nullptr")
+    endif()
+  endforeach()
+  string(APPEND oracle_rows "    {${oracle_row}},\n")
 endforeach()
 file(CONFIGURE OUTPUT ${CMAKE_BINARY_DIR}/generated/oracle_table.cc CONTENT
 "// Generated from tasks/*/oracle.cc; do not edit.
@@ -77,13 +89,17 @@ std::span<const OracleEntry> oracle_table() {
 }
 }  // namespace stepbench
 " @ONLY)
+# What oracles share: linear algebra. Optimised in every build type: it is the time of the matrix tasks' oracles.
+sb_component(sb_linear_algebra SOURCES ${CMAKE_SOURCE_DIR}/tasks/linear_algebra.cc LINK Eigen3::Eigen Threads::Threads)
+target_compile_options(sb_linear_algebra PRIVATE -O3)
+
 sb_component(sb_task
   SOURCES ${H}/task.cc ${H}/json_reader.cc ${H}/shapes.cc ${H}/inputs.cc ${H}/code_map.cc ${H}/hyper.cc ${H}/formula.cc ${H}/oracle.cc ${H}/compare.cc ${H}/mutants.cc
           ${oracle_sources} ${CMAKE_BINARY_DIR}/generated/oracle_table.cc
-  LINK sb_base fmt::fmt nlohmann_json::nlohmann_json ${MUPARSER_LIBRARY} Threads::Threads)
+  LINK sb_linear_algebra sb_base fmt::fmt nlohmann_json::nlohmann_json ${MUPARSER_LIBRARY} Threads::Threads)
 
 # candidates: plan, expressions, sessions
-sb_component(sb_plan SOURCES ${H}/candidate.cc ${H}/candidate_files.cc ${H}/plan_json.cc ${H}/expression.cc ${H}/plan.cc ${H}/arguments.cc ${H}/session.cc
+sb_component(sb_plan SOURCES ${H}/candidate.cc ${H}/candidate_files.cc ${H}/plan_json.cc ${H}/expression.cc ${H}/plan.cc ${H}/plan_gemm.cc ${H}/arguments.cc ${H}/session.cc
   LINK sb_task)
 
 # compiler front end
@@ -98,7 +114,7 @@ sb_component(sb_statistics
 
 # checks and evaluation
 file(GLOB check_sources CONFIGURE_DEPENDS ${H}/check_*.cc)
-sb_component(sb_check SOURCES ${check_sources} ${H}/evaluate.cc ${H}/measure.cc ${H}/calibration.cc LINK sb_plan sb_compile sb_vm sb_statistics)
+sb_component(sb_check SOURCES ${check_sources} ${H}/properties.cc ${H}/evaluate.cc ${H}/measure.cc ${H}/calibration.cc LINK sb_plan sb_compile sb_vm sb_statistics)
 
 # records, scores, and the store that keeps them
 file(GLOB store_sources CONFIGURE_DEPENDS ${H}/store/*.cc)
@@ -119,7 +135,7 @@ add_custom_command(OUTPUT ${board_assets_source}
           -P ${CMAKE_SOURCE_DIR}/cmake/embed_board.cmake
   DEPENDS ${board_assets} ${CMAKE_SOURCE_DIR}/cmake/embed_board.cmake VERBATIM)
 sb_component(sb_app
-  SOURCES ${H}/worker.cc ${H}/evaluate_files.cc ${H}/report.cc ${H}/slurm.cc ${H}/slurm_manifest.cc ${command_sources} ${scoring_sources} ${board_assets_source}
+  SOURCES ${H}/worker.cc ${H}/evaluate_files.cc ${H}/audit.cc ${H}/report.cc ${H}/slurm.cc ${H}/slurm_manifest.cc ${command_sources} ${scoring_sources} ${board_assets_source}
   LINK sb_check sb_store nlohmann_json::nlohmann_json CLI11::CLI11)
 add_executable(stepbench ${H}/main.cc)
 target_link_libraries(stepbench PRIVATE sb_app)
@@ -195,6 +211,11 @@ file(GLOB bench_sources CONFIGURE_DEPENDS ${CMAKE_SOURCE_DIR}/tests/bench/*.cc)
 if(bench_sources)
   add_executable(stepbench_bench ${bench_sources})
   target_link_libraries(stepbench_bench PRIVATE sb_check benchmark::benchmark)
+  # Once each, so that they are known to run; their figures mean nothing here.
+  add_test(NAME "bench: every benchmark without a GPU runs"
+    COMMAND stepbench_bench --benchmark_filter=-^gpu/ --benchmark_min_time=0)
+  set_tests_properties("bench: every benchmark without a GPU runs" PROPERTIES LABELS bench TIMEOUT 300
+    FAIL_REGULAR_EXPRESSION "ERROR OCCURRED|Failed to match" PASS_REGULAR_EXPRESSION "compile/adamw_naive")
 endif()
 
 # libFuzzer targets: tests/fuzz/<name>.cc, each linked with the part it feeds (fuzz_link_<name>, default sb_plan)

@@ -41,7 +41,8 @@ void fill_states(const TaskSpec& task, std::span<const TensorShape> tensors, con
     if (buffer.role != Role::kInOut) continue;
     bytes[b].resize(tensors.size());
     const size_t source = source_buffer(task, b);
-    const bool is_parameter = buffer.initial == "parameter" || buffer.initial == "parameter_copy";
+    const bool is_parameter =
+        buffer.initial == "parameter" || buffer.initial == "parameter_copy" || buffer.initial == "parameter_or_zero";
     for (size_t i = 0; i < tensors.size(); ++i) {
       if (zero_moments && !is_parameter) {
         const int64_t elements = buffer_elements(buffer, tensors[i]);

@@ -39,6 +39,8 @@ Result<void> select_case(const CheckContext& context, const std::string& check, 
                known.empty() ? "no case at all in this suite" : known, context.only_case};
 }
 
+bool is_wrong_value(Verdict verdict) { return verdict == Verdict::kWrongResult || verdict == Verdict::kDrift; }
+
 Result<CheckOutcome> run_cases(const CheckContext& context, const std::string& check, size_t count,
                                const CaseRunner& runner) {
   std::vector<Slot> slots(count);
@@ -71,7 +73,9 @@ Result<CheckOutcome> run_cases(const CheckContext& context, const std::string& c
       } catch (const std::exception& caught) {
         slot.error = Error{ErrorCode::kResource, "a case could not be run", check, "", caught.what()};
       }
-      if (slot.error || slot.outcome->failure) {
+      const bool goes_on = !slot.error && (!slot.outcome->failure ||
+                                           (context.to_the_end && is_wrong_value(slot.outcome->failure->verdict)));
+      if (!goes_on) {
         size_t seen = first_bad.load();
         while (index < seen && !first_bad.compare_exchange_weak(seen, index)) {
         }
@@ -94,7 +98,7 @@ Result<CheckOutcome> run_cases(const CheckContext& context, const std::string& c
     CaseOutcome& one = *slots[i].outcome;
     outcome.reports.push_back(std::move(one.report));
     std::move(one.drift.begin(), one.drift.end(), std::back_inserter(outcome.drift));
-    if (one.failure) {
+    if (one.failure && !outcome.failure) {
       outcome.failure = std::move(one.failure);
       outcome.failed_case = i;
     }

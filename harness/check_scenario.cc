@@ -12,6 +12,7 @@ namespace {
 // spins on memory under the race check, the slowest of all, in some seconds.
 constexpr uint64_t kBaseBudget = 8'000'000;
 constexpr uint64_t kBudgetPer32Elements = 4000;  // a fused element-wise step needs less than 100
+constexpr uint64_t kBudgetPerTensor = 10'000;    // a block of its own for each, of 1,024 threads with a sum or two
 
 void add(Counters& sum, const Counters& one) {
   sum.launches += one.launches;
@@ -32,7 +33,7 @@ void add(Counters& sum, const Counters& one) {
 
 uint64_t launch_budget(std::span<const TensorShape> tensors) {
   const uint64_t elements = static_cast<uint64_t>(total_elements(tensors));
-  return kBaseBudget + kBudgetPer32Elements * ((elements + 31) / 32);
+  return kBaseBudget + kBudgetPerTensor * tensors.size() + kBudgetPer32Elements * ((elements + 31) / 32);
 }
 
 Result<Judged<Rig>> open_rig(const CheckContext& context, std::span<const TensorShape> tensors,

@@ -1,5 +1,6 @@
 // Judgement of one optimizer step: the oracle starts from exactly the state the candidate started from, and every
-// element of every state buffer is compared. Also the bit-by-bit comparison of two sets of buffers.
+// element of every state buffer is compared; then what the task's oracle measures on the whole (properties.cc). Also
+// the bit-by-bit comparison of two sets of buffers.
 #include <fmt/format.h>
 
 #include <cmath>
@@ -8,6 +9,7 @@
 #include <utility>
 
 #include "harness/checks.h"
+#include "harness/properties.h"
 
 namespace stepbench {
 namespace {
@@ -86,6 +88,10 @@ void judge_decisions(const BufferSpec& buffer, size_t b, std::span<const Window>
                                 buffer.name, rounding.fault->what, std::fabs(rounding.fault->sigma), kMostSigma);
   failure.buffer = buffer.name;
   failure.error_ratio = std::fabs(rounding.fault->sigma) / kMostSigma;
+  if (worse(failure.error_ratio, judgement.worst_ratio)) {
+    judgement.worst_ratio = failure.error_ratio;
+    judgement.worst_buffer = buffer.name;
+  }
   judgement.failure = std::move(failure);
 }
 
@@ -95,6 +101,8 @@ Result<StepJudgement> judge_step(const TaskSpec& task, std::span<const TensorSha
                                  const BufferBytes& before, const BufferBytes& after, int threads, JudgeSpace& space,
                                  std::span<const Window> windows) {
   SB_ASSERT(windows.empty() || windows.size() == tensors.size());
+  const Result<PropertyOracle> properties = property_oracle(task);
+  if (!properties.ok()) return properties.error();
   to_host(task, Role::kIn, before, space.state);
   to_host(task, Role::kInOut, before, space.state);
   to_host(task, Role::kInOut, after, space.stored);
@@ -142,7 +150,22 @@ Result<StepJudgement> judge_step(const TaskSpec& task, std::span<const TensorSha
       if (task.buffers[b].rounding == Rounding::kStochastic)
         judge_decisions(task.buffers[b], b, windows, space, judgement);
     }
+    if (properties.value().measure == nullptr || judgement.failure) return judgement;
+    SB_ASSERT(windows.empty());  // load_task: a task with properties is judged in whole tensors
+    PropertyJudgement measured =
+        judge_properties(task, properties.value().measure, tensors, hyper, space.state, space.stored, threads);
+    if (worse(measured.worst_ratio, judgement.worst_ratio)) {
+      judgement.worst_ratio = measured.worst_ratio;
+      judgement.worst_buffer = task.properties[measured.worst_property].buffer;
+    }
+    judgement.failure = std::move(measured.failure);
     return judgement;
+  }
+
+  // Wrong values come first, but how far such a kernel is from right may show in its chances only.
+  for (size_t b = 0; b < task.buffers.size(); ++b) {
+    if (task.buffers[b].rounding == Rounding::kStochastic)
+      judge_decisions(task.buffers[b], b, windows, space, judgement);  // its failure is replaced below
   }
 
   const auto& [first, finding] = bad_buffers.front();

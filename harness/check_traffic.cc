@@ -1,5 +1,7 @@
 // The traffic case: one step over one aligned tensor, whose exact counts of work go into the record. Judges nothing but
 // faults; whether the result is right was settled by the checks before.
+#include <fmt/format.h>
+
 #include <array>
 #include <utility>
 
@@ -7,16 +9,23 @@
 
 namespace stepbench {
 
+namespace {
+constexpr int64_t kTrafficMatrixSide = 32;
+static_assert(256 * 256 == kTrafficElements);
+}  // namespace
+
 Result<TrafficOutcome> measure_traffic(const CheckContext& context) {
   constexpr int64_t kStep = 10;
-  const std::string name = "one tensor of 65536";
   const std::string family = "gaussian";
   const TaskSpec& task = context.task;
   const CaseData data{derive_seed(context.salt, "traffic"), {0}};
-  // A square, so that a task over matrices gets one and an element-wise task does not mind.
-  const std::array<TensorShape, 1> tensors = {make_shape({256, kTrafficElements / 256})};
+  // A square, so that a task over matrices gets one and an element-wise task does not mind; a small one where the work
+  // grows faster than the elements.
+  const int64_t side = task.family == "matrix" ? kTrafficMatrixSide : 256;
+  const std::array<TensorShape, 1> tensors = {make_shape({side, side})};
   TrafficOutcome outcome;
-  outcome.params = kTrafficElements;
+  outcome.params = side * side;
+  const std::string name = fmt::format("one tensor of {}", outcome.params);
 
   Result<Judged<Rig>> opened = open_rig(context, tensors, {});
   if (!opened.ok()) return opened.error();

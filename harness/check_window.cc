@@ -28,10 +28,25 @@ Part part_of(const BufferSpec& buffer, const TensorShape& shape, const Window& w
   return {first, buffer_elements(buffer, make_shape({window.first + window.count})) - first};
 }
 
-bool can_generate(const BufferSpec& buffer) {
+/// Tensors that are zero throughout are for small lists: a large one has every value.
+bool is_parameter(const BufferSpec& buffer) {
+  return buffer.initial == "parameter" || buffer.initial == "parameter_copy" || buffer.initial == "parameter_or_zero";
+}
+bool is_moment(const BufferSpec& buffer) { return buffer.initial == "moment" || buffer.initial == "moment_or_zero"; }
+
+bool is_generable(const BufferSpec& buffer) {
   const bool floating = buffer.dtype == DType::kF32 || buffer.dtype == DType::kBf16 || buffer.dtype == DType::kF16;
-  return floating && (buffer.initial == "parameter" || buffer.initial == "parameter_copy" ||
-                      buffer.initial == "gradient" || buffer.initial == "moment" || buffer.initial == "second_moment");
+  return floating && (is_parameter(buffer) || is_moment(buffer) || buffer.initial == "gradient" ||
+                      buffer.initial == "second_moment");
+}
+
+/// Whether the device can make the buffer's values. Not where another buffer holds a share of the same value that only
+/// the host can make: shares made apart are no value (-0 above a negative low half is NaN).
+bool can_generate(const TaskSpec& task, size_t b) {
+  const size_t source = source_buffer(task, b);
+  for (size_t other = 0; other < task.buffers.size(); ++other)
+    if (source_buffer(task, other) == source && !is_generable(task.buffers[other])) return false;
+  return true;
 }
 
 /// Magnitudes as in a small language model: parameters of 0.05, gradients of 0.01 and what they leave in the moments.
@@ -43,8 +58,7 @@ GenerateSpec spec_of(const BufferSpec& buffer, size_t b, int64_t tensor, int64_t
   spec.seed = derive_seed(data.seed, buffer.role == Role::kIn ? "large_input" : "large_state",
                           static_cast<uint64_t>(draw), b, static_cast<uint64_t>(tensor));
   spec.count = count;
-  const bool is_parameter = buffer.initial == "parameter" || buffer.initial == "parameter_copy";
-  spec.amplitude = is_parameter ? 0.05f : buffer.initial == "moment" ? 0.003f : 0.01f;
+  spec.amplitude = is_parameter(buffer) ? 0.05f : is_moment(buffer) ? 0.003f : 0.01f;
   if (buffer.role == Role::kIn) {
     // No two steps have the same size of gradient.
     const auto share = static_cast<float>(derive_seed(data.seed, "large_size", static_cast<uint64_t>(draw)) >> 40);
@@ -165,7 +179,7 @@ void generate_windows(const TaskSpec& task, std::span<const TensorShape> tensors
       const Part part = part_of(buffer, shape, window);
       const size_t source = source_buffer(task, b);
       bytes[b][w] =
-          can_generate(buffer)
+          can_generate(task, b)
               ? generated_values(spec_of(buffer, source, window.tensor, draw, data, buffer_elements(buffer, shape)),
                                  part.first, part.count)
               : host_values(buffer, source, shape, window, data, draw, elementwise);
@@ -179,7 +193,7 @@ Result<void> generate_buffers(Rig& rig, const TaskSpec& task, std::span<const Te
   for (size_t b = 0; b < task.buffers.size(); ++b) {
     const BufferSpec& buffer = task.buffers[b];
     if (buffer.role != role) continue;
-    if (!can_generate(buffer)) {
+    if (!can_generate(task, b)) {
       all_made = false;
       continue;
     }
@@ -200,7 +214,7 @@ Result<void> generate_buffers(Rig& rig, const TaskSpec& task, std::span<const Te
     generate_windows(task, tensors, role, part, data, draw, threads, bytes);
     for (size_t b = 0; b < task.buffers.size(); ++b) {
       const BufferSpec& buffer = task.buffers[b];
-      if (buffer.role != role || can_generate(buffer)) continue;
+      if (buffer.role != role || can_generate(task, b)) continue;
       for (size_t w = 0; w < part.size(); ++w) {
         const Part place = part_of(buffer, tensors[static_cast<size_t>(part[w].tensor)], part[w]);
         const Result<void> done =

@@ -34,6 +34,7 @@ struct CheckContext {
   bool one_at_a_time = false;     ///< one case after the other, each with all threads: the devices are one GPU
   int64_t max_case_elements = 0;  ///< edges and families: leave out cases of more elements; 0 = none
   int64_t max_cases = 0;          ///< edges and families: only the first so many of what is left; 0 = all
+  bool to_the_end = false;        ///< EvalOptions::to_the_end
 };
 
 // --------------------------------------------------------------------------------------------- scenario
@@ -161,6 +162,9 @@ struct CheckOutcome {
   std::optional<size_t> failed_case;  ///< index of the failure's case in the list given to run_cases
 };
 using CaseRunner = std::function<Result<CaseOutcome>(size_t index, const CancelFlag& cancel, int threads)>;
+/// A wrong number, as opposed to a fault or a stop: the cases after it can still be judged.
+bool is_wrong_value(Verdict verdict);
+
 /// Runs cases 0..count-1 on up to context.threads threads and returns those up to the first failure in case order,
 /// whatever order they ended in. The runner gets the threads it may use itself.
 Result<CheckOutcome> run_cases(const CheckContext& context, const std::string& check, size_t count,

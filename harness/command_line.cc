@@ -106,8 +106,20 @@ constexpr const char* kRegressExamples =
     "a\n"
     "candidate could not be judged (harness_error).";
 
-constexpr const char* kCommands[] = {"tasks",  "show",   "eval",    "submit", "store",
-                                     "replay", "doctor", "regress", "slurm",  "board"};
+constexpr const char* kAuditExamples =
+    "Examples:\n"
+    "  stepbench audit --jobs 2                    everything on the VM, some minutes\n"
+    "  stepbench audit --tasks                     the tasks alone: how far right and wrong kernels are from the "
+    "limits\n"
+    "  stepbench audit --task lion --task adan     two tasks\n"
+    "  stepbench audit --attacks --device cuda     the attacks alone, on this machine's GPU\n"
+    "  stepbench audit --json audit.json           one entry per kernel, for programs\n"
+    "\n"
+    "Baselines and variants must pass, mutants and attacks must fail with the verdict that their files name.\n"
+    "Exit codes: 0 all as they must be, 1 something was missed, 2 wrong usage, 3 environment.";
+
+constexpr const char* kCommands[] = {"tasks",  "show",    "eval",  "submit", "store", "replay",
+                                     "doctor", "regress", "slurm", "board",  "audit"};
 
 /// CLI11 names an unknown command "argument not expected"; this says what there is instead.
 bool is_unknown_command(const std::string& first) {
@@ -225,6 +237,25 @@ int run_command_line(int argc, char** argv) {
   doctor_command->footer(kDoctorExamples);
   doctor_command->callback([&] { run = [&] { return run_doctor(doctor); }; });
 
+  AuditArguments audit;
+  CLI::App* audit_command =
+      app.add_subcommand("audit", "run the kernels whose verdict is known: right ones, wrong ones, attacks");
+  audit_command->add_flag("--tasks", audit.only_tasks, "only the kernels of the tasks");
+  audit_command->add_flag("--attacks", audit.only_attacks, "only the attacks");
+  audit_command->add_option("--task", audit.tasks, "only this task; may be repeated")->type_name("TASK");
+  audit_command->add_option("--device", audit.device, "vm, cuda or auto (default vm)")->type_name("NAME");
+  audit_command->add_option("--suite", audit.suite, "smoke, standard or full (default smoke)")->type_name("NAME");
+  audit_command->add_option("--salt", audit.salt, "1 to 16 hex digits (default: drawn)")->type_name("HEX");
+  audit_command->add_option("--jobs", audit.jobs, "kernels at the same time (default 1)")
+      ->type_name("N")
+      ->check(CLI::Range(1, 256).description(""));
+  audit_command->add_option("--json", audit.json, "also write JSON to this file; - for standard output, then no text")
+      ->type_name("OUT");
+  audit_command->add_flag("--no-cache", audit.no_cache, "compile everything again");
+  audit_command->add_flag("--quiet", audit.quiet, "print no progress");
+  audit_command->footer(kAuditExamples);
+  audit_command->callback([&] { run = [&] { return run_audit_command(audit); }; });
+
   RegressArguments regress;
   regress.eval.suite.clear();
   CLI::App* regress_command = app.add_subcommand("regress", "compare a new run with stored records, or two sets");
@@ -274,7 +305,8 @@ int run_command_line(int argc, char** argv) {
 
   BoardArguments board;
   CLI::App* board_command = app.add_subcommand("board", "make the leaderboard: a site, or one table");
-  board_command->add_option("inputs", board.inputs, "folders of records, record files (.json) or files of JSON Lines")
+  board_command
+      ->add_option("inputs", board.inputs, "folders of records, record files (.json), files of JSON Lines or stores")
       ->type_name("PATH");
   board_command
       ->add_option("--store", board.store,

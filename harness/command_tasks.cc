@@ -91,6 +91,16 @@ std::string render_buffers(const TaskSpec& task) {
   return text;
 }
 
+std::string render_properties(const TaskSpec& task) {
+  if (task.properties.empty()) return "";
+  std::string text =
+      "Properties, measured on every tensor after every judged step; more than the limit, or NaN, is wrong:\n";
+  for (const PropertySpec& property : task.properties)
+    text += fmt::format("  {:<22} of {:<16} at most {:<8g} {}\n", property.name, property.buffer, property.limit,
+                        property.meaning);
+  return text + "\n";
+}
+
 std::string render_hyper(const TaskSpec& task) {
   std::string text = "Hyper, in device memory, written before every step:\n";
   for (const HyperField& field : task.hyper) {
@@ -150,6 +160,12 @@ Json task_to_json(const TaskSpec& task) {
                              {"default", field.default_value},
                              {"derived", field.derived},
                              {"scheduled", field.scheduled}});
+  json["properties"] = Json::array();
+  for (const PropertySpec& property : task.properties)
+    json["properties"].push_back({{"name", property.name},
+                                  {"buffer", property.buffer},
+                                  {"limit", property.limit},
+                                  {"meaning", property.meaning}});
   json["conventions"] = Json::object();
   for (const auto& [decision, choice] : task.conventions) json["conventions"][decision] = choice;
   json["input_families"] = task.input_families;
@@ -182,11 +198,13 @@ int run_tasks(const TasksArguments& arguments) {
     print_json(list);
     return kExitDone;
   }
-  fmt::print("{:<21} {:<12} {:>7}  {}\n", "task", "family", "B/param", "title");
+  fmt::print("{:<21} {:<12} {:>7} {:>6}  {}\n", "task", "family", "B/param", "props", "title");
   for (const TaskSpec& task : tasks.value())
-    fmt::print("{:<21} {:<12} {:>7.4g}  {}\n", task.id, task.family, task.bytes_per_param, task.title);
+    fmt::print("{:<21} {:<12} {:>7.4g} {:>6}  {}\n", task.id, task.family, task.bytes_per_param,
+               task.properties.empty() ? "-" : fmt::format("{}", task.properties.size()), task.title);
   fmt::print(
-      "\n`stepbench show TASK` prints everything an author needs. B/param: least DRAM bytes per parameter and step.\n");
+      "\n`stepbench show TASK` prints everything an author needs. B/param: least DRAM bytes per parameter and step;\n"
+      "props: properties that are measured beside the comparison with the oracle.\n");
   return kExitDone;
 }
 
@@ -209,7 +227,7 @@ int run_show(const ShowArguments& arguments) {
   if (readme.ok()) fmt::print("{}\n", readme.value());
   fmt::print("Floor: {:.4g} DRAM bytes and {:.4g} operations per parameter and step.\n\n", task.bytes_per_param,
              task.flops_per_param);
-  fmt::print("{}\n{}\n", render_buffers(task), render_hyper(task));
+  fmt::print("{}\n{}{}\n", render_buffers(task), render_properties(task), render_hyper(task));
   fmt::print("Conventions:\n");
   for (const auto& [decision, choice] : task.conventions) fmt::print("  {}: {}\n", decision, choice);
   fmt::print("\n{}\n", suites.value());

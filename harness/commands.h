@@ -134,9 +134,22 @@ struct BoardArguments {
   bool quiet = false;
 };
 
+struct AuditArguments {
+  std::vector<std::string> tasks;  ///< only these; empty: all
+  bool only_tasks = false, only_attacks = false;
+  std::string device = "vm";
+  std::string suite = "smoke";
+  std::string salt;  ///< hex; empty: drawn
+  std::string json;  ///< file, or "-" for standard output; empty: none
+  int jobs = 1;
+  bool quiet = false;
+  bool no_cache = false;
+};
+
 int run_tasks(const TasksArguments& arguments);
 int run_show(const ShowArguments& arguments);
 int run_eval(const EvalArguments& arguments);
+int run_audit_command(const AuditArguments& arguments);
 int run_submit(const SubmitArguments& arguments);
 int run_store(const StoreArguments& arguments);
 /// `submit --engine slurm`, after its arguments have been checked; `eval.files` are files.

@@ -70,6 +70,22 @@ struct KernelInfo {
   uint32_t static_shared_bytes = 0;
 };
 
+/// One of the matrices of a product.
+struct GemmOperand {
+  uint64_t address = 0;
+  int64_t stride = 0;  ///< elements from one matrix of the batch to the next
+};
+
+/// A product that the device computes itself (PlanGemm), sums in fp32. Sizes and batch are above 0; c is read only
+/// where beta is not 0.
+struct GemmSpec {
+  int64_t m = 0, n = 0, k = 0, batch = 1;
+  bool transpose_a = false, transpose_b = false;
+  DType inputs = DType::kF32, output = DType::kF32;
+  float alpha = 1, beta = 0;
+  GemmOperand a, b, c, d;
+};
+
 struct LaunchSpec {
   ModuleId module;
   std::string entry;
@@ -78,6 +94,7 @@ struct LaunchSpec {
   std::array<int64_t, 3> cluster{1, 1, 1};
   uint32_t shared_bytes = 0;  ///< dynamic
   std::span<const std::byte> parameters;
+  std::optional<GemmSpec> gemm{};  ///< set: this product instead of a kernel; module, grid and parameters mean nothing
 };
 
 enum class FaultKind : uint8_t {

@@ -175,6 +175,7 @@ CheckContext context_of(const EvalRecord& record, const TaskSpec& task, const Co
   CheckContext context{task,         record.candidate, compiled,          openers.open,
                        options.salt, options.threads,  options.only_case, progress};
   context.one_at_a_time = openers.one_at_a_time;
+  context.to_the_end = options.to_the_end;
   return context;
 }
 
@@ -420,11 +421,12 @@ Result<void> run_checks(EvalRecord& record, const TaskSpec& task, const Suite& s
     std::move(outcome.reports.begin(), outcome.reports.end(), std::back_inserter(record.cases));
     std::move(outcome.drift.begin(), outcome.drift.end(), std::back_inserter(record.drift));
     std::move(outcome.notes.begin(), outcome.notes.end(), std::back_inserter(record.notes));
-    if (outcome.failure) {
-      fail(record, std::move(*outcome.failure), stage.check);
-      return {};
-    }
+    if (!outcome.failure) continue;
+    const bool goes_on = options.to_the_end && is_wrong_value(outcome.failure->verdict);
+    if (!record.failure) fail(record, std::move(*outcome.failure), stage.check);
+    if (!goes_on) return {};
   }
+  if (record.failure) return {};
   const bool timed = options.only_check.empty() ? !suite.timing.empty() : options.only_check == "timing";
   if (timed && own_kernels) {
     const Result<void> done = run_timing(record, task, suite, context, openers, *own_kernels, options, compile_options);

@@ -1,5 +1,6 @@
 // Random numbers and the values of buffers. Everything is made of 64-bit integer arithmetic and single IEEE
-// multiplications, divisions and conversions (no libm), so that the same seed gives the same bits on every machine.
+// multiplications, divisions, square roots and conversions (no libm), so that the same seed gives the same bits on
+// every machine. All families share one generator and one idea of magnitude, hence the length.
 //
 // What an element's gradient, first and second moment have in common, its magnitude, comes from a hash of its index and
 // not of the seed: a moment of 1e5 beside a second moment of 1e-24 is a state that no run of an optimizer reaches.
@@ -23,11 +24,29 @@ namespace stepbench {
 
 namespace {
 
-constexpr std::string_view kFamilies[] = {"gaussian", "sparse", "tiny",     "huge",         "alternating_sign",
-                                          "constant", "zero",   "denormal", "heavy_tailed", "mixed"};
-constexpr std::string_view kInitials[] = {
-    "parameter",       "gradient",    "moment",       "second_moment",      "parameter_copy",      "parameter_low",
-    "parameter_error", "moment_code", "moment_scale", "second_moment_code", "second_moment_scale", "bounded_moment"};
+constexpr std::string_view kFamilies[] = {
+    "gaussian",         "sparse",         "tiny",        "huge",         "alternating_sign",
+    "constant",         "zero",           "denormal",    "heavy_tailed", "mixed",
+    "planted_spectrum", "rank_deficient", "badly_scaled"};
+constexpr std::string_view kInitials[] = {"parameter",
+                                          "gradient",
+                                          "moment",
+                                          "second_moment",
+                                          "parameter_copy",
+                                          "parameter_low",
+                                          "parameter_error",
+                                          "moment_code",
+                                          "moment_scale",
+                                          "second_moment_code",
+                                          "second_moment_scale",
+                                          "bounded_moment",
+                                          "orthogonal",
+                                          "left_factor",
+                                          "left_factor_root",
+                                          "right_factor",
+                                          "right_factor_root",
+                                          "parameter_or_zero",
+                                          "moment_or_zero"};
 
 /// Finaliser of SplitMix64 (Steele, Lea, Flood, OOPSLA 2014).
 constexpr uint64_t mix(uint64_t x) {
@@ -111,6 +130,9 @@ enum class Family {
   kDenormal,
   kHeavyTailed,
   kMixed,
+  kPlantedSpectrum,
+  kRankDeficient,
+  kBadlyScaled,
   kNonfinite,
 };
 
@@ -134,6 +156,9 @@ Magnitudes magnitudes_of(Family family) {
     case Family::kAlternating:
     case Family::kZero:
     case Family::kHeavyTailed:
+    case Family::kPlantedSpectrum:
+    case Family::kRankDeficient:
+    case Family::kBadlyScaled:
     case Family::kNonfinite: return {};
   }
   SB_ASSERT(false);
@@ -209,6 +234,9 @@ void fill_gradient(std::span<float> out, Family family, Random& random, uint64_t
       // Ratio of a normal and a uniform: density falls as 1 / x^2, cut at 2^16.
       for (float& value : out) value = magnitudes.fixed * random.gauss() / (random.uniform() + 0x1p-16f);
       break;
+    case Family::kPlantedSpectrum:
+    case Family::kRankDeficient:
+    case Family::kBadlyScaled: SB_ASSERT(false);  // fill_matrix
   }
   if (family == Family::kNonfinite && !out.empty()) {
     constexpr float kInfinity = std::numeric_limits<float>::infinity();
@@ -246,6 +274,153 @@ void fill_second_moment(std::span<float> out, Family family, Random& random) {
     const float factor = 0.5f + 1.5f * random.uniform();
     const float magnitude = magnitudes.at(i, n);
     out[i] = untouched(i) ? 0 : magnitude * magnitude * factor;
+  }
+}
+
+/// Matrices for bases and factors are turned from a simple one by rotations in disjoint pairs of rows, other pairs in
+/// every stage: after log2(side) stages most rows depend on one another, at side^2 operations a stage where a dense
+/// product of reflections takes side^3. In double, so that the rounding to fp32 is the largest error.
+class PairRotations {
+ public:
+  PairRotations(int64_t side, Random& random) : pairs_(static_cast<size_t>(side / 2)) {
+    std::vector<size_t> order(static_cast<size_t>(side));
+    for (size_t i = 0; i < order.size(); ++i) order[i] = i;
+    for (size_t i = order.size(); i > 1; --i) std::swap(order[i - 1], order[random.next() % i]);
+    for (size_t p = 0; p < pairs_.size(); ++p) {
+      const double tangent = static_cast<double>(random.uniform()) * 2 - 1;  // of half of the angle
+      const double length = 1 + tangent * tangent;
+      pairs_[p] = {order[2 * p], order[2 * p + 1], (1 - tangent * tangent) / length, 2 * tangent / length};
+    }
+  }
+  void turn_rows(std::span<double> a, size_t side) const {
+    for (const Pair& pair : pairs_)
+      for (size_t k = 0; k < side; ++k) pair.turn(a[pair.i * side + k], a[pair.j * side + k]);
+  }
+  void turn_columns(std::span<double> a, size_t side) const {
+    for (size_t row = 0; row < side; ++row)
+      for (const Pair& pair : pairs_) pair.turn(a[row * side + pair.i], a[row * side + pair.j]);
+  }
+  static int stages(int64_t side) {
+    return side < 2 ? 0 : static_cast<int>(std::bit_width(static_cast<uint64_t>(side))) + 4;
+  }
+
+ private:
+  struct Pair {
+    size_t i = 0, j = 0;
+    double cosine = 1, sine = 0;
+    void turn(double& x, double& y) const {
+      const double old = x;
+      x = cosine * old - sine * y;
+      y = sine * old + cosine * y;
+    }
+  };
+  std::vector<Pair> pairs_;
+};
+
+/// An orthogonal matrix, rows and columns signed at random.
+void fill_orthogonal(std::span<float> out, int64_t side, Random& random) {
+  const auto length = static_cast<size_t>(side);
+  std::vector<double> a(out.size(), 0.0);
+  for (size_t i = 0; i < length; ++i) a[i * length + i] = random.next() & 1 ? 1 : -1;
+  for (int stage = 0; stage < PairRotations::stages(side); ++stage) PairRotations(side, random).turn_rows(a, length);
+  for (size_t i = 0; i < out.size(); ++i) out[i] = static_cast<float>(a[i]);
+}
+
+/// Average of the products of gradients with themselves: symmetric, no eigenvalue below zero (but for the rounding to
+/// fp32), one in four exactly zero and the others over four decades, of the size that gradients of the family give it.
+/// `other`: the length of the rows that are multiplied. `root`: its inverse fourth root instead, with zeros counting as
+/// the least of the others; from the same random numbers.
+void fill_factor(std::span<float> out, int64_t side, int64_t other, Family family, bool root, Random& random) {
+  constexpr int kLowest = -13, kHighest = 1;  // octaves of the spectrum
+  constexpr size_t kMostSampled = 4096;
+  const Magnitudes magnitudes = magnitudes_of(family);
+  const int64_t n = side * other;
+  const auto sampled = static_cast<size_t>(std::min<int64_t>(n, kMostSampled));
+  double squares = 0;
+  for (size_t i = 0; i < sampled; ++i) {
+    const auto magnitude = static_cast<double>(magnitudes.at(i, n));
+    squares += magnitude * magnitude;
+  }
+  const double size = sampled == 0 ? 1 : squares / static_cast<double>(sampled) * static_cast<double>(other);
+
+  const auto length = static_cast<size_t>(side);
+  std::vector<double> a(out.size(), 0.0);
+  for (size_t i = 0; i < length; ++i) {
+    const bool zero = random.next() % 4 == 0;
+    const double share = static_cast<double>(log_uniform(random.next(), kLowest, kHighest));
+    const double value = size * (zero ? 0 : share);
+    const double least = size * static_cast<double>(scaled(0, kLowest));
+    a[i * length + i] = root ? 1 / std::sqrt(std::sqrt(std::max(value, least))) : value;
+  }
+  for (int stage = 0; stage < PairRotations::stages(side); ++stage) {
+    const PairRotations rotations(side, random);
+    rotations.turn_rows(a, length);
+    rotations.turn_columns(a, length);
+  }
+  for (size_t i = 0; i < length; ++i)
+    for (size_t j = 0; j < length; ++j)
+      out[i * length + j] = static_cast<float>(a[std::max(i, j) * length + std::min(i, j)]);
+}
+
+bool is_matrix_family(Family family) {
+  return family == Family::kPlantedSpectrum || family == Family::kRankDeficient || family == Family::kBadlyScaled;
+}
+
+/// Singular values that fall as a power of their number, 1/2 to 2, down to 1e-4 of the largest; singular vectors at
+/// random.
+void fill_planted_spectrum(std::span<float> out, int64_t rows, int64_t cols, float magnitude, Random& random) {
+  constexpr double kLeast = 1e-4;
+  const auto height = static_cast<size_t>(rows), width = static_cast<size_t>(cols);
+  std::vector<double> a(out.size(), 0.0), turned(out.size());
+  const uint64_t power = random.next() % 4;
+  const double largest = static_cast<double>(magnitude) * std::sqrt(static_cast<double>(out.size()));
+  for (size_t i = 0; i < std::min(height, width); ++i) {
+    const double inverse = 1 / static_cast<double>(i + 1), root = std::sqrt(inverse);
+    const double fall[] = {root, inverse, inverse * root, inverse * inverse};
+    a[i * width + i] = largest * std::max(fall[power], kLeast) * (random.next() & 1 ? 1 : -1);
+  }
+  for (int stage = 0; stage < PairRotations::stages(rows); ++stage) PairRotations(rows, random).turn_rows(a, width);
+  for (size_t i = 0; i < height; ++i)
+    for (size_t j = 0; j < width; ++j) turned[j * height + i] = a[i * width + j];
+  for (int stage = 0; stage < PairRotations::stages(cols); ++stage)
+    PairRotations(cols, random).turn_rows(turned, height);
+  for (size_t i = 0; i < height; ++i)
+    for (size_t j = 0; j < width; ++j) out[i * width + j] = static_cast<float>(turned[j * height + i]);
+}
+
+/// Gradients of matrices, rows of `cols` elements.
+void fill_matrix(std::span<float> out, int64_t rows, int64_t cols, Family family, Random& random) {
+  const float magnitude = magnitudes_of(family).fixed;
+  const auto height = static_cast<size_t>(rows), width = static_cast<size_t>(cols);
+  if (family == Family::kPlantedSpectrum) {
+    fill_planted_spectrum(out, rows, cols, magnitude, random);
+  } else if (family == Family::kRankDeficient) {
+    // Rank 1, or every row twice and more.
+    const bool outer = (random.next() & 1) != 0;
+    std::vector<float> left(height), right(outer ? width : 0);
+    for (float& value : left) value = random.gauss();
+    for (float& value : right) value = random.gauss() * magnitude;
+    if (!outer)
+      for (float& value : out) value = random.gauss() * magnitude;
+    for (size_t i = 0; i < height; ++i) {
+      const size_t other = random.next() % (height / 2 + 1);
+      for (size_t j = 0; j < width; ++j) {
+        if (outer)
+          out[i * width + j] = left[i] * right[j];
+        else if (other < i)
+          out[i * width + j] = out[other * width + j];
+      }
+    }
+  } else {
+    // Rows and columns in units that differ by up to 2^40.
+    constexpr int kOctaves = 20;
+    const auto unit = [&random] { return scaled(0, static_cast<int>(random.next() % (2 * kOctaves + 1)) - kOctaves); };
+    std::vector<float> row_units(height), column_units(width);
+    for (float& value : row_units) value = unit();
+    for (float& value : column_units) value = unit();
+    for (size_t i = 0; i < height; ++i)
+      for (size_t j = 0; j < width; ++j)
+        out[i * width + j] = random.gauss() * magnitude * row_units[i] * column_units[j];
   }
 }
 
@@ -287,7 +462,7 @@ std::span<const std::string_view> input_family_names() { return kFamilies; }
 std::span<const std::string_view> initial_names() { return kInitials; }
 
 std::string_view shared_value(std::string_view initial) {
-  for (const std::string_view share : {"_copy", "_low", "_error", "_code", "_scale"})
+  for (const std::string_view share : {"_copy", "_low", "_error", "_code", "_scale", "_root"})
     if (initial.ends_with(share)) return initial.substr(0, initial.size() - share.size());
   return {};
 }
@@ -302,6 +477,16 @@ uint64_t derive_seed(uint64_t salt, std::string_view purpose, uint64_t a, uint64
 
 std::vector<std::byte> make_values(const BufferSpec& buffer, const TensorShape& shape, std::string_view family,
                                    uint64_t seed) {
+  constexpr std::string_view kOrZero = "_or_zero";
+  if (buffer.initial.ends_with(kOrZero)) {
+    // One tensor in four is zero throughout, as biases and the second halves of adapters are at first.
+    if (mix(seed) % 4 == 0) {
+      return std::vector<std::byte>(static_cast<size_t>(buffer_elements(buffer, shape)) * dtype_bytes(buffer.dtype));
+    }
+    BufferSpec whole = buffer;
+    whole.initial.resize(buffer.initial.size() - kOrZero.size());
+    return make_values(whole, shape, family, seed);
+  }
   const std::string_view shared = shared_value(buffer.initial);
   const std::string_view value = shared.empty() ? std::string_view(buffer.initial) : shared;
   const std::string_view share = std::string_view(buffer.initial).substr(value.size());
@@ -322,12 +507,20 @@ std::vector<std::byte> make_values(const BufferSpec& buffer, const TensorShape& 
   const Family kind = family_of(family);
   if (value == "parameter") {
     fill_parameter(values, random);
+  } else if (value == "gradient" && is_matrix_family(kind)) {
+    fill_matrix(values, shape.rows, shape.cols, kind, random);
   } else if (value == "gradient") {
     fill_gradient(values, kind, random, seed);
   } else if (value == "moment") {
     fill_moment(values, kind, random);
   } else if (value == "bounded_moment") {
     fill_bounded_moment(values, kind, random);
+  } else if (value == "orthogonal") {
+    fill_orthogonal(values, buffer.shape == "rows*rows" ? shape.rows : shape.cols, random);
+  } else if (value == "left_factor") {
+    fill_factor(values, shape.rows, shape.cols, kind, share == "_root", random);
+  } else if (value == "right_factor") {
+    fill_factor(values, shape.cols, shape.rows, kind, share == "_root", random);
   } else {
     SB_ASSERT(value == "second_moment");  // load_task refuses everything else
     fill_second_moment(values, kind, random);

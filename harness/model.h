@@ -98,7 +98,8 @@ struct BufferSpec {
   std::string name;
   DType dtype = DType::kF32;
   Role role = Role::kInOut;
-  std::string shape = "n";  ///< elements per tensor: "n", "rows", "cols", "1" or "n/256" (one per 256 of n, rounded up)
+  std::string shape = "n";  ///< elements per tensor: "n", "rows", "cols", "rows*rows", "cols*cols", "1" or "n/256" (one
+                            ///< per 256 of n, rounded up)
   std::string initial;      ///< value family of a valid state: "parameter", "gradient", ... (inputs.h)
   Tolerance tolerance;      ///< unused for Role::kIn
   Rounding rounding = Rounding::kNone;
@@ -112,10 +113,10 @@ struct HyperField {
   double default_value = 0;
   double min = 0, max = 0;  ///< range of draws (inclusive)
   /// "log", "log_to_one" (1 - value is log-uniform), "linear", "choice" (of `choices`), "step", "first_step",
-  /// "found_inf", "derived"
+  /// "found_inf", "derived", "derived_product" (product of the formula's values over all steps so far)
   std::string draw;
   std::vector<double> choices;
-  std::string derived;     ///< formula in the other fields, double precision; only for draw == "derived"
+  std::string derived;     ///< formula in the other fields, double precision; only for the two derived draws
   bool scheduled = false;  ///< changes every step (learning-rate schedule); baked-in values must fail
   std::string condition;   ///< formula in the other drawn fields; where it is 0 the draw is 0; empty = always drawn
 };
@@ -177,6 +178,15 @@ struct Suite {
   std::vector<TimingSpec> timing;  ///< on devices with a clock; may be empty
 };
 
+/// Something that every right result has, whatever the order of its operations (orthogonality, symmetry, the residual
+/// of a root). The task's oracle measures it on what the candidate stored; more than `limit`, or NaN, is wrong.
+struct PropertySpec {
+  std::string name;
+  std::string buffer;  ///< named by the failure
+  double limit = 0;
+  std::string meaning;  ///< what is measured, in one line, with its unit
+};
+
 struct TaskSpec {
   std::string id;  ///< folder name
   int32_t version = 1;
@@ -190,6 +200,8 @@ struct TaskSpec {
   std::vector<std::string> input_families;
   double bytes_per_param = 0;  ///< least DRAM bytes per parameter and step
   double flops_per_param = 0;
+  std::vector<std::string> allows{};                             ///< library calls that plans may make: "gemm"
+  std::vector<PropertySpec> properties;                          ///< in the order of the oracle's values; may be empty
   std::vector<std::pair<std::string, std::string>> conventions;  ///< decision -> what this task fixes
   bool bitwise_deterministic = true;
 };
@@ -205,6 +217,19 @@ struct HyperValues {
 
 enum class LaunchFor : uint8_t { kStep, kTensor, kShape };
 
+/// A product that the harness computes: d = alpha * op(a) op(b) + beta * c, `batch` times, all matrices row-major
+/// without gaps. op(a) is m x k, op(b) k x n, c and d m x n.
+struct PlanGemm {
+  std::string m, n, k;                                 ///< expressions, as all that follow up to the strides
+  std::string transpose_a = "0", transpose_b = "0";    ///< 1: the matrix is stored transposed
+  std::string batch = "1";                             ///< products
+  std::string stride_a, stride_b, stride_c, stride_d;  ///< elements from one matrix to the next; empty: its size
+  std::string a, b, c, d;                              ///< pointers, written as kernel arguments; c may be empty
+  DType inputs = DType::kF32;                          ///< of a and b: f32, bf16 or f16
+  DType output = DType::kF32;                          ///< of c and d: f32, or as the inputs
+  double alpha = 1, beta = 0;                          ///< used as fp32, as the sums are
+};
+
 /// One launch, or a group of launches when `launches` is not empty. Expressions are kept as text and
 /// evaluated per tensor or shape; `pointer` is the JSON pointer of the entry for messages.
 struct PlanLaunch {
@@ -217,7 +242,8 @@ struct PlanLaunch {
   std::array<std::string, 3> cluster{"1", "1", "1"};
   std::string shared_bytes = "0";
   std::vector<std::string> args;  ///< raw text of each argument; numbers as their literal
-  std::string library;            ///< "gemm" ...; answered with `unsupported` on devices that cannot
+  std::string library;            ///< "gemm": not a kernel but `gemm`
+  PlanGemm gemm;
   // a group
   std::string repeat = "1";
   std::vector<PlanLaunch> launches;
@@ -359,7 +385,7 @@ struct TimingReport {
   std::string method;                        ///< how it was measured, in words that tell two methods apart
   double baseline_ns = 0, candidate_ns = 0;  ///< medians of the pairs used
   double speedup = 0;  ///< exp(median log(baseline / candidate)); above 1: the candidate is faster
-  double speedup_low = 0, speedup_high = 0;  ///< bootstrap 95 % interval of it
+  double speedup_low = 0, speedup_high = 0;  ///< 95 % interval of it, by order statistics
   SpeedWord word = SpeedWord::kUndecided;
   double floor_ns = 0;         ///< required bytes at the copy rate, or flops at the peak: what a perfect kernel takes
   double gate_ns = 0;          ///< a median below this is `impossible_time`

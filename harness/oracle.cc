@@ -1,7 +1,9 @@
-// The driver around the oracles of tasks/<id>/oracle.cc: finds the one of a task and spreads a step over threads. The
-// formulas are not here.
+// The driver around the oracles of tasks/<id>/oracle.cc: finds the one of a task, makes its sums over the list and
+// spreads a step over threads. The formulas are not here.
 #include <algorithm>
+#include <array>
 #include <atomic>
+#include <functional>
 #include <limits>
 #include <system_error>
 #include <thread>
@@ -21,6 +23,25 @@ struct Range {
 
 constexpr int64_t kRangeElements = 1 << 15;   // some hundred microseconds of work; a multiple of 256
 constexpr int64_t kInlineElements = 1 << 16;  // below this, starting threads costs more than it saves
+
+using Totals = std::array<double, kOracleTotals>;
+
+/// work(i) for i in [0, count) on up to `threads` threads.
+void spread(int threads, size_t count, const std::function<void(size_t)>& work) {
+  std::atomic<size_t> next{0};
+  const auto run = [&] {
+    for (size_t i = next.fetch_add(1); i < count; i = next.fetch_add(1)) work(i);
+  };
+  std::vector<std::jthread> pool;
+  for (size_t i = 1; i < std::min(static_cast<size_t>(std::max(threads, 1)), count); ++i) {
+    try {
+      pool.emplace_back(run);
+    } catch (const std::system_error&) {
+      break;  // no more threads to be had: the ones that run do the work
+    }
+  }
+  run();
+}
 
 }  // namespace
 
@@ -42,6 +63,14 @@ Result<void> oracle_step(const TaskSpec& task, std::span<const TensorShape> tens
   SB_ASSERT(state.values.size() == buffer_count);
 
   SB_ASSERT(detail.places.empty() || detail.places.size() == tensors.size());
+  if (entry->reduce != nullptr && is_elementwise(task)) {
+    return Error{.code = ErrorCode::kInvalidTask,
+                 .message = "a task with sums over the list cannot be judged in parts",
+                 .place = "tasks/" + task.id + "/task.json: /family",
+                 .expected = "norm or matrix, or no oracle_reduce_" + task.id,
+                 .found = task.family};
+  }
+  SB_ASSERT(entry->reduce == nullptr || detail.places.empty());  // the whole list, or the sums are wrong
 
   HostState* const exact = detail.exact;
   if (scale != nullptr) scale->values.resize(buffer_count);
@@ -85,38 +114,41 @@ Result<void> oracle_step(const TaskSpec& task, std::span<const TensorShape> tens
       ranges.push_back({t, first, std::min(first + length, tensors[t].n)});
   }
 
-  std::atomic<size_t> next{0};
-  const auto work = [&] {
-    for (size_t i = next.fetch_add(1); i < ranges.size(); i = next.fetch_add(1)) {
-      const Range& range = ranges[i];
-      const TensorShape& shape = tensors[range.tensor];
-      const OraclePlace place = detail.places.empty() ? OraclePlace{.tensor = static_cast<int64_t>(range.tensor)}
-                                                      : detail.places[range.tensor];
-      double* const* const first = pointers.data() + per_tensor * range.tensor;
-      const OracleTensor tensor{.n = shape.n,
-                                .rows = shape.rows,
-                                .cols = shape.cols,
-                                .index = place.tensor,
-                                .first = place.first,
-                                .buffers = {first, buffer_count},
-                                .scale = {first + buffer_count, buffer_count},
-                                .exact = {first + 2 * buffer_count, buffer_count},
-                                .stored = {stored.data() + buffer_count * range.tensor, buffer_count}};
-      entry->step(tensor, hyper.values, range.first, range.last);
-    }
+  const auto tensor_at = [&](size_t t) {
+    const OraclePlace place = detail.places.empty() ? OraclePlace{.tensor = static_cast<int64_t>(t)} : detail.places[t];
+    double* const* const first = pointers.data() + per_tensor * t;
+    return OracleTensor{.n = tensors[t].n,
+                        .rows = tensors[t].rows,
+                        .cols = tensors[t].cols,
+                        .index = place.tensor,
+                        .first = place.first,
+                        .buffers = {first, buffer_count},
+                        .scale = {first + buffer_count, buffer_count},
+                        .exact = {first + 2 * buffer_count, buffer_count},
+                        .stored = {stored.data() + buffer_count * t, buffer_count}};
   };
-  const size_t wanted =
-      total <= kInlineElements ? 1 : std::min(static_cast<size_t>(std::max(threads, 1)), ranges.size());
-  std::vector<std::thread> pool;
-  for (size_t i = 1; i < wanted; ++i) {
-    try {
-      pool.emplace_back(work);
-    } catch (const std::system_error&) {
-      break;  // no more threads to be had: the ones that run do the work
-    }
+  const int wanted = total <= kInlineElements ? 1 : threads;
+
+  // Every tensor's share by itself and then in order: the number of threads changes no bit of the sums.
+  Totals totals{};
+  if (entry->reduce != nullptr) {
+    std::vector<Totals> shares(tensors.size(), Totals{});
+    spread(wanted, tensors.size(), [&](size_t t) {
+      OracleTensor tensor = tensor_at(t);
+      tensor.scale = {};
+      tensor.exact = {};
+      tensor.stored = {};
+      entry->reduce(tensor, hyper.values, shares[t]);
+    });
+    for (const Totals& share : shares)
+      for (size_t i = 0; i < totals.size(); ++i) totals[i] += share[i];
   }
-  work();
-  for (std::thread& thread : pool) thread.join();
+
+  spread(wanted, ranges.size(), [&](size_t i) {
+    OracleTensor tensor = tensor_at(ranges[i].tensor);
+    if (entry->reduce != nullptr) tensor.totals = totals;
+    entry->step(tensor, hyper.values, ranges[i].first, ranges[i].last);
+  });
   return {};
 }
 

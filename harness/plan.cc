@@ -1,4 +1,5 @@
-// Plans: names, scopes and expressions checked once, then expanded into concrete launches for a list of tensors.
+// Plans: names, scopes and expressions checked once, then expanded into concrete launches for a list of tensors. Both
+// walk the same entries in the same order and stay together, hence the length.
 #include "harness/plan.h"
 
 #include <fmt/format.h>
@@ -6,6 +7,7 @@
 #include <algorithm>
 #include <set>
 
+#include "harness/plan_gemm.h"
 #include "harness/plan_json.h"
 #include "harness/plan_messages.h"
 
@@ -105,6 +107,10 @@ class Preparation {
       if (!failure) result.launches = list(launch.launches, result.scope);
       return result;
     }
+    if (!launch.library.empty()) {
+      library_call(launch, result);
+      return result;
+    }
     triple(launch.grid, result.grid, launch.pointer + "/grid", result.scope);
     triple(launch.block, result.block, launch.pointer + "/block", result.scope);
     triple(launch.cluster, result.cluster, launch.pointer + "/cluster", result.scope);
@@ -112,6 +118,33 @@ class Preparation {
     for (size_t i = 0; i < launch.args.size() && !failure; ++i)
       argument(launch.args[i], fmt::format("{}/args/{}", launch.pointer, i), result);
     return result;
+  }
+
+  void library_call(const PlanLaunch& launch, PreparedLaunch& result) {
+    if (std::find(task_.allows.begin(), task_.allows.end(), launch.library) == task_.allows.end())
+      wrong(launch.pointer + "/library",
+            fmt::format("task {} does not allow the library call \"{}\": its plans launch kernels only", task_.id,
+                        launch.library));
+    for (const GemmExpression& expression : gemm_expressions(launch.gemm)) {
+      if (failure) return;
+      result.gemm.push_back(
+          compile(expression.text, fmt::format("{}/{}", launch.pointer, expression.key), result.scope));
+    }
+    const std::vector<std::string> operands = gemm_arguments(launch.gemm);
+    for (size_t i = 0; i < operands.size() && !failure; ++i) {
+      const std::string pointer = fmt::format("{}/{}", launch.pointer, kGemmOperands[i]);
+      argument(operands[i], pointer, result);
+      if (failure) return;
+      const Argument& argument = result.arguments.back();
+      if (argument.kind != ArgumentKind::kBuffer && argument.kind != ArgumentKind::kScratch)
+        return wrong(pointer, fmt::format("a matrix lies in a buffer of the tensor or in scratch, found `{}`",
+                                          shortened(argument.text)));
+      const DType type = i < 2 ? launch.gemm.inputs : launch.gemm.output;
+      if (argument.kind != ArgumentKind::kBuffer) continue;
+      if (const BufferSpec& buffer = task_.buffers[static_cast<size_t>(argument.index)]; buffer.dtype != type)
+        wrong(pointer, fmt::format("buffer `{}` holds {}, the gemm takes {} there", buffer.name, to_text(buffer.dtype),
+                                   to_text(type)));
+    }
   }
 
   void argument(const std::string& text, const std::string& pointer, PreparedLaunch& result) {
@@ -280,6 +313,7 @@ class Expansion {
 
   void leaf(const PreparedLaunch& launch, const ExpressionPoint& point) {
     const std::string& pointer = launch.launch->pointer;
+    if (!launch.gemm.empty()) return library_call(launch, point);
     const LeafKernel& kernel = kernels_[static_cast<size_t>(launch.leaf)];
     ConcreteLaunch concrete;
     concrete.leaf = launch.leaf;
@@ -331,10 +365,44 @@ class Expansion {
       if (launch.argument_expressions[i] < 0) continue;
       result_.values.push_back(value(launch.argument_expressions[i], fmt::format("{}/args/{}", pointer, i), point));
     }
-    if (failure) return;
+    if (!failure) add(concrete, pointer, point);
+  }
+
+  void add(const ConcreteLaunch& concrete, const std::string& pointer, const ExpressionPoint& point) {
     if (static_cast<int64_t>(result_.launches.size()) >= kMaxLaunches)
       wrong(pointer, point, fmt::format("the plan has more than {} launches in one step", kMaxLaunches));
     result_.launches.push_back(concrete);
+  }
+
+  void library_call(const PreparedLaunch& launch, const ExpressionPoint& point) {
+    const std::string& pointer = launch.launch->pointer;
+    const std::array<GemmExpression, kGemmNumbers> expressions = gemm_expressions(launch.launch->gemm);
+    const std::vector<std::string> operands = gemm_arguments(launch.launch->gemm);
+    ConcreteLaunch concrete;
+    concrete.leaf = launch.leaf;
+    concrete.iteration = point.iteration;
+    concrete.group = point.group;
+    concrete.tensor = point.group >= 0 ? -1 : point.tensor;
+    std::array<int64_t, kGemmNumbers> numbers{};
+    for (size_t i = 0; i < kGemmNumbers && !failure; ++i)
+      numbers[i] = value(launch.gemm[i], fmt::format("{}/{}", pointer, expressions[i].key), point);
+    if (failure) return;
+    if (const std::optional<GemmComplaint> complaint = check_gemm_numbers(numbers)) {
+      const GemmExpression& expression = expressions[static_cast<size_t>(complaint->number)];
+      return wrong(fmt::format("{}/{}", pointer, expression.key), point,
+                   fmt::format("{} {}{} (expression `{}`)", expression.key, complaint->message, at(point),
+                               shortened(expression.text)));
+    }
+    if (is_empty_gemm(numbers)) return;
+    concrete.first_value = result_.values.size();
+    for (size_t i = 0; i < launch.argument_expressions.size() && !failure; ++i) {
+      if (launch.argument_expressions[i] < 0) continue;
+      result_.values.push_back(
+          value(launch.argument_expressions[i], fmt::format("{}/{}", pointer, kGemmOperands[i]), point));
+    }
+    concrete.first_number = result_.values.size();
+    result_.values.insert(result_.values.end(), numbers.begin(), numbers.end());
+    if (!failure) add(concrete, pointer, point);
   }
 
   void block_limits(const PreparedLaunch& launch, const LeafKernel& kernel, int64_t threads,

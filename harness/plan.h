@@ -37,6 +37,7 @@ struct PreparedLaunch {
   int repeat = -1;  ///< groups only
   std::vector<Argument> arguments;
   std::vector<int> argument_expressions;  ///< -1 for arguments without one
+  std::vector<int> gemm;                  ///< library calls only: expressions in the order of GemmNumber
   int leaf = -1;                          ///< index in PreparedPlan::leaves; -1 for groups
   std::vector<PreparedLaunch> launches;
 };
@@ -68,13 +69,14 @@ struct ConcreteLaunch {
   int64_t tensor = -1;  ///< of a tensor launch
   int64_t group = -1;   ///< of a shape launch
   int64_t iteration = 0;
-  size_t first_value = 0;  ///< of the leaf's argument expressions, in order, in ExpandedPlan::values
+  size_t first_value = 0;   ///< of the leaf's argument expressions, in order, in ExpandedPlan::values
+  size_t first_number = 0;  ///< the same for the kGemmNumbers numbers of a library call
 };
 
 struct ExpandedPlan {
   std::vector<ShapeGroup> groups;
   std::vector<uint64_t> scratch_bytes;
-  std::vector<ConcreteLaunch> launches;  ///< in order; launches with an empty grid are left out
+  std::vector<ConcreteLaunch> launches;  ///< in order; empty grids and products without elements are left out
   std::vector<int64_t> values;
 };
 

@@ -9,6 +9,8 @@
 #include <nlohmann/json.hpp>
 
 #include <cmath>
+#include <cstdlib>
+#include <limits>
 
 #include "harness/plan_messages.h"
 
@@ -382,7 +384,9 @@ class PlanReader {
         wrong(pointer + "/kernel", "a group has \"launches\" and no \"kernel\" of its own");
       else
         known_keys(node, pointer, kGroupKeys);
-    } else if (library == nullptr) {
+    } else if (library != nullptr) {
+      return library_call(node, pointer);
+    } else {
       if (member(node, "repeat") != nullptr)
         wrong(pointer + "/repeat", "only a group repeats: put the launch into {\"repeat\": ..., \"launches\": [...]}");
       std::vector<std::string> keys = kLaunchKeys;
@@ -397,10 +401,6 @@ class PlanReader {
       const std::string at = pointer_step(pointer, key);
       if (key == "for")
         result.each = each(value, at);
-      else if (key == "library")
-        result.library = text(value, at);
-      else if (library != nullptr)
-        continue;  // operands belong to the device that runs the call
       else if (key == "kernel")
         result.kernel = kernel(value, at);
       else if (key == "grid")
@@ -419,9 +419,83 @@ class PlanReader {
         result.launches = launches(value, at);
       if (failure) return result;
     }
-    if (library != nullptr && result.library != "gemm")
-      wrong(pointer + "/library", fmt::format("unknown library call `{}`, known: gemm", shortened(result.library)));
     return result;
+  }
+
+  PlanLaunch library_call(const Node& node, const std::string& pointer) {
+    PlanLaunch result;
+    result.pointer = pointer;
+    result.library = text(*member(node, "library"), pointer + "/library");
+    if (failure) return result;
+    if (result.library != "gemm") {
+      wrong(pointer + "/library", fmt::format("unknown library call `{}`, known: gemm", shortened(result.library)));
+      return result;
+    }
+    static const std::vector<std::string> kKeys = {"for",         "library",  "m",        "n",        "k",
+                                                   "a",           "b",        "c",        "d",        "transpose_a",
+                                                   "transpose_b", "alpha",    "beta",     "inputs",   "output",
+                                                   "batch",       "stride_a", "stride_b", "stride_c", "stride_d"};
+    if (!known_keys(node, pointer, kKeys)) return result;
+    for (const char* required : {"m", "n", "k", "a", "b", "d", "inputs", "output"})
+      if (member(node, required) == nullptr) wrong(pointer, fmt::format("the gemm has no \"{}\"", required));
+    PlanGemm& gemm = result.gemm;
+    const std::pair<std::string_view, std::string*> expressions[] = {{"m", &gemm.m},
+                                                                     {"n", &gemm.n},
+                                                                     {"k", &gemm.k},
+                                                                     {"batch", &gemm.batch},
+                                                                     {"stride_a", &gemm.stride_a},
+                                                                     {"stride_b", &gemm.stride_b},
+                                                                     {"stride_c", &gemm.stride_c},
+                                                                     {"stride_d", &gemm.stride_d}};
+    const std::pair<std::string_view, std::string*> pointers[] = {
+        {"a", &gemm.a}, {"b", &gemm.b}, {"c", &gemm.c}, {"d", &gemm.d}};
+    for (const auto& [key, value] : node.members) {
+      if (failure) return result;
+      const std::string at = pointer_step(pointer, key);
+      for (const auto& [name, place] : expressions)
+        if (key == name) *place = expression(value, at);
+      for (const auto& [name, place] : pointers)
+        if (key == name) *place = text(value, at);
+      if (key == "for") result.each = each(value, at);
+      if (key == "transpose_a") gemm.transpose_a = truth(value, at);
+      if (key == "transpose_b") gemm.transpose_b = truth(value, at);
+      if (key == "alpha") gemm.alpha = factor(value, at);
+      if (key == "beta") gemm.beta = factor(value, at);
+      if (key == "inputs") gemm.inputs = matrix_type(value, at);
+      if (key == "output") gemm.output = matrix_type(value, at);
+    }
+    if (failure) return result;
+    if (gemm.output != DType::kF32 && gemm.output != gemm.inputs)
+      wrong(pointer + "/output", "the result is f32 or has the type of the inputs");
+    if (gemm.beta != 0 && gemm.c.empty())
+      wrong(pointer + "/beta", "beta is not 0 and there is no \"c\" that it could multiply");
+    if (gemm.beta == 0 && !gemm.c.empty()) wrong(pointer + "/c", "c is not used where beta is 0");
+    if (gemm.c.empty() && !gemm.stride_c.empty()) wrong(pointer + "/stride_c", "there is no \"c\"");
+    return result;
+  }
+
+  /// true, false or an expression.
+  std::string truth(const Node& node, const std::string& pointer) {
+    if (node.type == NodeType::kBool) return node.text == "true" ? "1" : "0";
+    return expression(node, pointer);
+  }
+
+  /// A number that fp32 can hold.
+  double factor(const Node& node, const std::string& pointer) {
+    if (node.type != NodeType::kInteger && node.type != NodeType::kFloat) wrong_type(pointer, "a number", node);
+    if (failure) return 0;
+    const double value = std::strtod(node.text.c_str(), nullptr);
+    if (std::fabs(value) > static_cast<double>(std::numeric_limits<float>::max()))
+      wrong(pointer, fmt::format("{} is beyond fp32", shortened(node.text, 40)));
+    return value;
+  }
+
+  DType matrix_type(const Node& node, const std::string& pointer) {
+    const std::string word = text(node, pointer);
+    if (word == "bf16") return DType::kBf16;
+    if (word == "f16") return DType::kF16;
+    if (!failure && word != "f32") wrong(pointer, fmt::format("`{}` is not one of f32, bf16, f16", shortened(word)));
+    return DType::kF32;
   }
 
   static const Node* member(const Node& node, std::string_view key) {

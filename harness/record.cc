@@ -28,6 +28,28 @@ constexpr int kMaxPlanDepth = 16;  // groups in groups; the plan reader allows f
 template <class T, class U>
 concept Is = std::same_as<std::remove_const_t<T>, U>;
 
+template <class A, Is<PlanGemm> T>
+void fields(A& a, T& gemm) {
+  a("m", gemm.m);
+  a("n", gemm.n);
+  a("k", gemm.k);
+  a("a", gemm.a);
+  a("b", gemm.b);
+  a("c", gemm.c);
+  a("d", gemm.d);
+  a("transpose_a", gemm.transpose_a);
+  a("transpose_b", gemm.transpose_b);
+  a("inputs", gemm.inputs);
+  a("output", gemm.output);
+  a("alpha", gemm.alpha);
+  a("beta", gemm.beta);
+  a("batch", gemm.batch);
+  a("stride_a", gemm.stride_a);
+  a("stride_b", gemm.stride_b);
+  a("stride_c", gemm.stride_c);
+  a("stride_d", gemm.stride_d);
+}
+
 template <class A, Is<PlanLaunch> T>
 void fields(A& a, T& launch) {
   a("for", launch.each);
@@ -39,6 +61,8 @@ void fields(A& a, T& launch) {
   a("shared_bytes", launch.shared_bytes);
   a("args", launch.args);
   a("library", launch.library);
+  // Written for library calls alone, so that the records of all other plans stay as they are.
+  if (!launch.library.empty()) a.optional("gemm", launch.gemm);
   a("repeat", launch.repeat);
   a("launches", launch.launches);
 }
@@ -269,6 +293,7 @@ class Writer {
   }
   static Json encode(Verdict verdict) { return std::string(to_text(verdict)); }
   static Json encode(SpeedWord word) { return std::string(to_text(word)); }
+  static Json encode(DType dtype) { return std::string(to_text(dtype)); }
   static Json encode(LaunchFor each) { return std::string(kLaunchForNames[static_cast<size_t>(each)]); }
   static Json encode(const std::pair<std::string, std::string>& pair) {
     return Json::array({Json(pair.first), Json(pair.second)});
@@ -400,6 +425,14 @@ class Reader {
     const auto word = json.is_string() ? speed_word_from_text(json.get<std::string>()) : std::nullopt;
     if (!word) fail(pointer, "wrong value", "faster, slower, same or undecided", json);
     value = *word;
+  }
+  void decode(const Json& json, DType& value, const std::string& pointer) {
+    for (const DType dtype : {DType::kF32, DType::kBf16, DType::kF16, DType::kU8, DType::kI32, DType::kI16}) {
+      if (json != Json(std::string(to_text(dtype)))) continue;
+      value = dtype;
+      return;
+    }
+    fail(pointer, "wrong value", "a type of numbers", json);
   }
   void decode(const Json& json, LaunchFor& value, const std::string& pointer) {
     for (size_t i = 0; i < std::size(kLaunchForNames); ++i) {

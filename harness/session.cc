@@ -10,6 +10,7 @@
 #include <tuple>
 
 #include "harness/plan.h"
+#include "harness/plan_gemm.h"
 #include "harness/plan_messages.h"
 #include "harness/stages.h"
 
@@ -108,6 +109,7 @@ class Session {
                                                std::span<std::byte> bytes) const;
   Result<std::optional<Failure>> marshal_launch_addresses(const ConcreteLaunch& launch, const PreparedLaunch& leaf,
                                                           std::span<std::byte> bytes);
+  Judged<GemmSpec> place_gemm(const ConcreteLaunch& launch, const PreparedLaunch& leaf) const;
   Failure argument_failure(const ConcreteLaunch& launch, const PreparedLaunch& leaf, size_t argument,
                            std::string message) const;
   std::span<std::byte> parameter_bytes(size_t launch);
@@ -177,8 +179,10 @@ Result<std::optional<Failure>> Session::find_kernels(const CompiledModule& compi
       failure.verdict = Verdict::kUnsupported;
       return std::optional<Failure>(std::move(failure));
     };
-    if (!launch.library.empty())
-      return unsupported(launch.pointer + "/library", fmt::format("library call \"{}\"", launch.library));
+    if (!launch.library.empty()) {
+      kernels_.push_back({launch.library, {}, -1});
+      continue;
+    }
     for (size_t i = 0; i < leaf->arguments.size(); ++i)
       if (leaf->arguments[i].kind == ArgumentKind::kTensorMap)
         return unsupported(fmt::format("{}/args/{}", launch.pointer, i), "tensor_map");
@@ -209,6 +213,7 @@ Result<std::optional<Failure>> Session::find_kernels(const CompiledModule& compi
 
 std::optional<Failure> Session::check_arguments() const {
   for (const PreparedLaunch* leaf : prepared_->leaves) {
+    if (!leaf->gemm.empty()) continue;
     const LeafKernel& kernel = kernels_[static_cast<size_t>(leaf->leaf)];
     const std::vector<KernelParameter>& parameters = kernel.info.parameters;
     const std::string& pointer = leaf->launch->pointer;
@@ -377,6 +382,57 @@ Result<std::optional<Failure>> Session::marshal_launch_addresses(const ConcreteL
   return std::optional<Failure>();
 }
 
+/// Addresses of one product's matrices. A device need not find out what is wrong with them: bounds, inputs and overlaps
+/// are known here, and the same on every device.
+Judged<GemmSpec> Session::place_gemm(const ConcreteLaunch& launch, const PreparedLaunch& leaf) const {
+  const auto numbers = std::span(expanded_.values).subspan(launch.first_number, kGemmNumbers);
+  GemmSpec spec = make_gemm(leaf.launch->gemm, numbers);
+  const auto wrong = [&](size_t operand, Verdict verdict, std::string message) {
+    if (launch.tensor >= 0) message += fmt::format(" (tensor {})", launch.tensor);
+    Failure failure = plan_failure(plan_path_, fmt::format("{}/{}", leaf.launch->pointer, kGemmOperands[operand]),
+                                   std::move(message));
+    failure.verdict = verdict;
+    failure.tensor = launch.tensor;
+    return failure;
+  };
+  size_t next_value = launch.first_value;
+  for (size_t i = 0; i < leaf.arguments.size(); ++i) {
+    const Argument& argument = leaf.arguments[i];
+    const int64_t offset = leaf.argument_expressions[i] >= 0 ? expanded_.values[next_value++] : 0;
+    const auto index = static_cast<size_t>(argument.index);
+    const bool scratch = argument.kind == ArgumentKind::kScratch;
+    const uint64_t base =
+        scratch ? device_.address(scratch_[index]) : addresses_[index][static_cast<size_t>(launch.tensor)];
+    const uint64_t room = scratch ? expanded_.scratch_bytes[index] : bytes_of(argument.index, launch.tensor);
+    const uint64_t bytes = gemm_operand_bytes(spec, i);
+    if (offset < 0 || static_cast<uint64_t>(offset) > room || bytes > room - static_cast<uint64_t>(offset))
+      return wrong(i, Verdict::kOutOfBounds,
+                   fmt::format("`{}` needs {} bytes from byte {} on, in a buffer of {}", shortened(argument.text),
+                               bytes, offset, room));
+    const uint64_t address = base + static_cast<uint64_t>(offset);
+    const uint32_t element = dtype_bytes(i < 2 ? spec.inputs : spec.output);
+    if (address % element != 0)
+      return wrong(
+          i, Verdict::kLaunchError,
+          fmt::format("`{}` is not a multiple of the {} bytes of an element", shortened(argument.text), element));
+    if (i == 2 && !scratch && task_.buffers[index].role == Role::kIn)
+      return wrong(i, Verdict::kOutOfBounds,
+                   fmt::format("the gemm would write to the input `{}`", task_.buffers[index].name));
+    gemm_operand(spec, i).address = address;
+  }
+  const uint64_t begin = spec.d.address;
+  const uint64_t end = begin + gemm_operand_bytes(spec, 2);
+  for (size_t i = 0; i < leaf.arguments.size(); ++i) {
+    const GemmOperand& operand = gemm_operand(spec, i);
+    const bool in_place = i == 3 && operand.address == begin && operand.stride == spec.d.stride;
+    if (i == 2 || in_place) continue;
+    if (operand.address < end && begin < operand.address + gemm_operand_bytes(spec, i))
+      return wrong(2, Verdict::kBadCandidate,
+                   fmt::format("the result d overlaps {}: only c may be the result itself", kGemmOperands[i]));
+  }
+  return spec;
+}
+
 std::span<std::byte> Session::parameter_bytes(size_t launch) {
   const auto leaf = static_cast<size_t>(expanded_.launches[launch].leaf);
   return std::span(parameters_).subspan(parameter_begin_[launch], kernels_[leaf].info.parameter_bytes);
@@ -407,9 +463,17 @@ Result<std::optional<Failure>> Session::marshal_addresses() {
   for (size_t i = 0; i < expanded_.launches.size(); ++i) {
     const ConcreteLaunch& launch = expanded_.launches[i];
     const PreparedLaunch& leaf = *prepared_->leaves[static_cast<size_t>(launch.leaf)];
+    LaunchSpec spec;
+    if (!leaf.gemm.empty()) {
+      Judged<GemmSpec> gemm = place_gemm(launch, leaf);
+      if (!gemm.ok()) return std::optional<Failure>(std::move(gemm.failure));
+      spec.entry = leaf.launch->library;
+      spec.gemm = *gemm.value;
+      specs_.push_back(std::move(spec));
+      continue;
+    }
     Result<std::optional<Failure>> done = marshal_launch_addresses(launch, leaf, parameter_bytes(i));
     if (!done.ok() || done.value()) return done;
-    LaunchSpec spec;
     spec.module = module_;
     spec.entry = kernels_[static_cast<size_t>(launch.leaf)].entry;
     spec.grid = launch.grid;
@@ -421,6 +485,7 @@ Result<std::optional<Failure>> Session::marshal_addresses() {
   }
   for (const PreparedLaunch* leaf : prepared_->leaves) {
     std::vector<HyperPatch>& patches = patches_.emplace_back();
+    if (!leaf->gemm.empty()) continue;
     for (size_t i = 0; i < leaf->arguments.size(); ++i) {
       const Argument& argument = leaf->arguments[i];
       if (argument.kind != ArgumentKind::kHyperValue && argument.kind != ArgumentKind::kHyperStruct) continue;
@@ -488,7 +553,7 @@ Failure Session::fault_failure(const Fault& fault, const ConcreteLaunch& launch)
                            : fmt::format("{}: {}", base_name(plan_path_), entry.pointer);
   failure.tensor = launch.tensor;
   name_buffer(fault, failure);
-  failure.detail = fmt::format("kernel {}", entry.kernel);
+  failure.detail = entry.library.empty() ? fmt::format("kernel {}", entry.kernel) : "library call " + entry.library;
   if (fault.thread_known)
     failure.detail += fmt::format(", block ({}, {}, {}), thread ({}, {}, {})", fault.block[0], fault.block[1],
                                   fault.block[2], fault.thread[0], fault.thread[1], fault.thread[2]);

@@ -144,6 +144,8 @@ int64_t buffer_elements(const BufferSpec& buffer, const TensorShape& shape) {
   if (buffer.shape == "n") return shape.n;
   if (buffer.shape == "rows") return shape.rows;
   if (buffer.shape == "cols") return shape.cols;
+  if (buffer.shape == "rows*rows") return shape.rows * shape.rows;
+  if (buffer.shape == "cols*cols") return shape.cols * shape.cols;
   if (buffer.shape == "n/256") return shape.n / 256 + (shape.n % 256 != 0 ? 1 : 0);
   SB_ASSERT(buffer.shape == "1");  // load_task refuses everything else
   return 1;

@@ -225,6 +225,9 @@ struct EvalOptions {
   std::string only_case;   ///< ... and this case only; empty = all
   bool vm_first = true;    ///< before a GPU: run on the VM what it supports
   std::string baseline;    ///< file to time against; empty: the fastest of reference_kernels/<task>/
+  /// Go on after a wrong value, to see how far every case is from its limit. The verdict is that of the first failure;
+  /// any other kind of failure ends the evaluation as always, and nothing is timed after one.
+  bool to_the_end = false;
   CompileOptions compile;
 };
 

@@ -24,13 +24,14 @@ using Words = std::span<const std::string_view>;
 constexpr std::string_view kFamilyWords[] = {"elementwise", "storage", "norm", "matrix"};
 constexpr std::string_view kDTypeWords[] = {"f32", "bf16", "f16", "u8", "i32", "i16"};
 constexpr std::string_view kRoleWords[] = {"in", "inout"};
-constexpr std::string_view kShapeWords[] = {"n", "rows", "cols", "1", "n/256"};
+constexpr std::string_view kShapeWords[] = {"n", "rows", "cols", "rows*rows", "cols*cols", "1", "n/256"};
 constexpr std::string_view kRoundingWords[] = {"none", "nearest", "stochastic"};
 constexpr std::string_view kHyperTypeWords[] = {"f32", "i32"};
 constexpr std::string_view kDrawWords[] = {"log",        "log_to_one", "linear",  "choice",         "step",
                                            "first_step", "found_inf",  "derived", "derived_product"};
 constexpr std::string_view kArgumentWords[] = {"n",     "rows", "cols",        "tensors", "total",  "index",
                                                "hyper", "n[]",  "hyper.value", "rows[]",  "cols[]", "offset[]"};
+constexpr std::string_view kAllowWords[] = {"gemm"};
 constexpr std::string_view kSuiteWords[] = {"smoke", "standard", "full"};
 
 bool is_word(const std::string& text) {
@@ -57,7 +58,7 @@ double non_negative(const JsonReader& value) {
   return number;
 }
 
-/// A share of a value has the format that its name says.
+/// A share of a value and a matrix have the format that their name says.
 void check_share(const JsonReader& json, const BufferSpec& buffer) {
   const std::string_view initial = buffer.initial;
   const auto want = [&](std::string_view suffix, std::string_view dtype, std::string_view shape) {
@@ -72,6 +73,15 @@ void check_share(const JsonReader& json, const BufferSpec& buffer) {
   want("_low", "i16", "n");
   want("_code", "u8", "n");
   want("_scale", "f32", "n/256");
+  want("left_factor", "f32", "rows*rows");
+  want("left_factor_root", "f32", "rows*rows");
+  want("right_factor", "f32", "cols*cols");
+  want("right_factor_root", "f32", "cols*cols");
+  const bool is_square = buffer.shape == "rows*rows" || buffer.shape == "cols*cols";
+  if (initial == "orthogonal") want("orthogonal", "f32", is_square ? std::string_view(buffer.shape) : "rows*rows");
+  if (is_square && initial != "orthogonal" && initial.find("_factor") == std::string_view::npos)
+    json.at("initial").fail("a square matrix needs the values of one", "orthogonal, a factor or its root",
+                            "\"" + buffer.initial + "\"");
 }
 
 BufferSpec read_buffer(const JsonReader& json) {
@@ -274,6 +284,34 @@ Suite read_suite(const JsonReader& json, const TaskSpec& task, KnownLists& known
   return suite;
 }
 
+constexpr size_t kMostProperties = 8;
+
+std::vector<PropertySpec> read_properties(const JsonReader& json, const TaskSpec& task) {
+  if (task.family == "elementwise" || task.family == "storage")
+    json.fail("properties are measured on whole tensors", "family norm or matrix", task.family);
+  std::vector<std::string_view> written;
+  for (const BufferSpec& buffer : task.buffers)
+    if (buffer.role == Role::kInOut) written.push_back(buffer.name);
+  std::set<std::string> names;
+  std::vector<PropertySpec> properties;
+  for (const JsonReader& item : json.items()) {
+    item.only_keys({"name", "buffer", "limit", "meaning"});
+    PropertySpec property;
+    property.name = read_name(item.at("name"));
+    if (!names.insert(property.name).second)
+      item.at("name").fail("a name is used twice", "a name of its own", "\"" + property.name + "\"");
+    property.buffer = item.at("buffer").one_of(written);
+    property.limit = item.at("limit").number();
+    if (!(property.limit > 0))
+      item.at("limit").fail("a number is out of range", "above 0", fmt::format("{}", property.limit));
+    property.meaning = item.at("meaning").text();
+    properties.push_back(std::move(property));
+  }
+  if (properties.empty() || properties.size() > kMostProperties)
+    json.fail("wrong number of properties", fmt::format("1 to {}", kMostProperties), std::to_string(properties.size()));
+  return properties;
+}
+
 void check_hyper(const JsonReader& json, const TaskSpec& task) {
   std::set<std::string> names;
   for (const BufferSpec& buffer : task.buffers) names.insert(buffer.name);
@@ -314,7 +352,8 @@ void check_arguments(const JsonReader& json, const TaskSpec& task) {
 
 TaskSpec read_task(const JsonReader& json, const std::string& id, const std::string& folder) {
   json.only_keys({"id", "version", "title", "family", "buffers", "hyper", "default_args", "input_families", "suites",
-                  "bytes_per_param", "flops_per_param", "bitwise_deterministic", "conventions"});
+                  "bytes_per_param", "flops_per_param", "bitwise_deterministic", "conventions", "properties",
+                  "allows"});
   TaskSpec task;
   task.folder = folder;
   task.id = json.at("id").text();
@@ -325,6 +364,9 @@ TaskSpec read_task(const JsonReader& json, const std::string& id, const std::str
   task.bytes_per_param = non_negative(json.at("bytes_per_param"));
   task.flops_per_param = non_negative(json.at("flops_per_param"));
   task.bitwise_deterministic = json.at("bitwise_deterministic").boolean();
+
+  if (json.has("allows"))
+    for (const JsonReader& item : json.at("allows").items()) task.allows.push_back(item.one_of(kAllowWords));
 
   const std::vector<JsonReader> buffers = json.at("buffers").items();
   if (buffers.empty() || buffers.size() > 16) json.at("buffers").fail("wrong number of buffers", "1 to 16");
@@ -337,6 +379,8 @@ TaskSpec read_task(const JsonReader& json, const std::string& id, const std::str
   if (std::none_of(task.buffers.begin(), task.buffers.end(),
                    [](const BufferSpec& b) { return b.role == Role::kInOut; }))
     json.at("buffers").fail("no buffer is written", "at least one with role \"inout\"");
+
+  if (json.has("properties")) task.properties = read_properties(json.at("properties"), task);
 
   for (const JsonReader& field : json.at("hyper").items()) task.hyper.push_back(read_hyper(field));
   if (task.hyper.empty() || task.hyper.size() > 64) json.at("hyper").fail("wrong number of fields", "1 to 64");

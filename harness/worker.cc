@@ -48,6 +48,7 @@ constexpr const char* kPassedOn[] = {"HOME",
                                      "STEPBENCH_ROOT",
                                      "STEPBENCH_BINARY",
                                      "STEPBENCH_NVRTC",
+                                     "STEPBENCH_CUBLASLT",
                                      "STEPBENCH_CUDA_INCLUDE",
                                      "ASAN_OPTIONS",
                                      "UBSAN_OPTIONS"};
@@ -86,6 +87,7 @@ std::string request_to_json(const Request& request) {
                  {"only_check", options.only_check},
                  {"only_case", options.only_case},
                  {"vm_first", options.vm_first},
+                 {"to_the_end", options.to_the_end},
                  {"baseline", options.baseline}}},
                {"compile",
                 {{"arch", compile.arch},
@@ -117,6 +119,7 @@ Result<Request> request_from_json(const std::string& text) {
     request.options.only_check = options.at("only_check").get<std::string>();
     request.options.only_case = options.at("only_case").get<std::string>();
     request.options.vm_first = options.at("vm_first").get<bool>();
+    request.options.to_the_end = options.at("to_the_end").get<bool>();
     request.options.baseline = options.at("baseline").get<std::string>();
     const Json& compile = json.at("compile");
     request.options.compile.arch = compile.at("arch").get<std::string>();

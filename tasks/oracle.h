@@ -1,8 +1,9 @@
 // The contract of tasks/<id>/oracle.cc: the update in double precision on the host. Independent of any
 // device and of the harness; includes nothing but this file and the standard library.
 //
-// A task's folder name gives the function's name: tasks/adamw/oracle.cc defines `oracle_adamw`. The build
-// lists the folders and generates the table, so that adding a task edits no other file.
+// A task's folder name gives the functions' names: tasks/adamw/oracle.cc defines `oracle_adamw`, and, where it needs
+// them, `oracle_reduce_adamw` and `oracle_properties_adamw`. The build looks for them and generates the table, so that
+// adding a task edits no other file.
 #pragma once
 
 #include <cstdint>
@@ -33,6 +34,8 @@ struct OracleTensor {
   std::span<double* const> scale;
   std::span<double* const> exact;
   std::span<const double* const> stored;
+  /// Sums over the whole list that the task's OracleReduce made before any tensor was updated; empty for tasks without.
+  std::span<const double> totals{};
 };
 
 /// One optimizer step over elements [first, last) of one tensor; called from several threads on disjoint
@@ -41,9 +44,24 @@ struct OracleTensor {
 /// ...) must be recomputed in double here.
 using OracleStep = void (*)(const OracleTensor& tensor, std::span<const double> hyper, int64_t first, int64_t last);
 
+/// How many sums an OracleReduce may make.
+inline constexpr int kOracleTotals = 4;
+
+/// Adds one tensor's share to sums over the list, which start at zero: what the step of one tensor must know of all
+/// others, such as the squared norm of the gradient. Called for every tensor, empty ones included, with all buffers as
+/// they are before the step; the tensor's other spans are empty. Shares are added in
+/// the order of the list, whatever the number of threads. Not for the families whose oracle may be cut into ranges.
+using OracleReduce = void (*)(const OracleTensor& tensor, std::span<const double> hyper, std::span<double> totals);
+
+/// Measures what the candidate stored against what every right result has (TaskSpec::properties, one value for each).
+/// `buffers` hold the values after the oracle's own step (inputs as they were given), `stored` the candidate's.
+using OracleProperties = void (*)(const OracleTensor& tensor, std::span<const double> hyper, std::span<double> values);
+
 struct OracleEntry {
   const char* task = nullptr;
   OracleStep step = nullptr;
+  OracleReduce reduce = nullptr;
+  OracleProperties properties = nullptr;
 };
 
 /// Generated at configure time from tasks/*/oracle.cc.

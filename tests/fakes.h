@@ -67,6 +67,7 @@ class FakeDevice : public Device {
     std::array<int64_t, 3> grid{}, block{}, cluster{};
     uint32_t shared_bytes = 0;
     std::vector<std::byte> parameters;
+    std::optional<GemmSpec> gemm{};
   };
 
   FakeDevice() = default;
@@ -187,6 +188,11 @@ class FakeDevice : public Device {
     return {};
   }
   Result<LaunchReport> launch(const LaunchSpec& spec) override {
+    if (spec.gemm) {
+      ++launch_count;
+      launches.push_back({spec.entry, spec.grid, spec.block, spec.cluster, 0, {}, spec.gemm});
+      return LaunchReport();
+    }
     const auto found = kernels_.find(spec.entry);
     if (found == kernels_.end())
       return Error{ErrorCode::kNotFound, "the module has no such kernel", "", "", spec.entry};

@@ -1,6 +1,6 @@
 // Device calls on a GPU: modules, launches under a watchdog, and what the driver's errors say of a candidate. Buffers
 // are in memory.cc, clocks in stopwatch.cc. Checks run on the default stream, one launch at a time; a timed step goes
-// to the stopwatch's stream as a whole.
+// to the stopwatch's stream as a whole. One class holds what these share, hence the length.
 #include "harness/cuda/cuda_device.h"
 
 #include <fmt/format.h>
@@ -12,6 +12,7 @@
 #include <thread>
 #include <utility>
 
+#include "harness/cuda/gemm.h"
 #include "harness/cuda/memory.h"
 #include "harness/ptx_vm/kernel_info.h"
 #include "harness/ptx_vm/ptx.h"
@@ -168,6 +169,8 @@ class CudaDevice final : public Device {
   Result<void> allow(Kernel& kernel, const LaunchSpec& spec);
   Status wait(Stream stream, bool& hung);
   Status submit(const Kernel& kernel, const LaunchSpec& spec, Stream stream) const;
+  Result<void> submit_any(const Kernel* kernel, const LaunchSpec& spec, Stream stream, Status& status);
+  Result<std::optional<Fault>> prepare(const LaunchSpec& spec, const char* call, Kernel*& kernel);
   std::optional<Fault> fault_after(Status status, bool hung);
   void drop_graph(StepGraph& graph);
   Result<GraphExec> graph_of(std::span<const LaunchSpec> launches, std::span<Kernel* const> kernels);
@@ -352,6 +355,33 @@ Status CudaDevice::submit(const Kernel& kernel, const LaunchSpec& spec, Stream s
   return gpu_->driver().launch(&config, kernel.function, nullptr, parameters.empty() ? nullptr : extra);
 }
 
+/// A kernel, or a product where there is none. `status` is the driver's; the library's own complaints are errors.
+Result<void> CudaDevice::submit_any(const Kernel* kernel, const LaunchSpec& spec, Stream stream, Status& status) {
+  status = kSuccess;
+  if (kernel != nullptr) {
+    status = submit(*kernel, spec, stream);
+    return {};
+  }
+  const Result<Gemm*> gemm = gpu_->gemm();
+  return gemm.ok() ? gemm.value()->submit(*spec.gemm, stream) : Result<void>(gemm.error());
+}
+
+/// All that has to be done once before a launch can be put on a stream. `kernel` stays null for a product.
+Result<std::optional<Fault>> CudaDevice::prepare(const LaunchSpec& spec, const char* call, Kernel*& kernel) {
+  kernel = nullptr;
+  last_entry_ = spec.entry;
+  if (spec.gemm) {
+    const Result<Gemm*> gemm = gpu_->gemm();
+    if (!gemm.ok()) return gemm.error();
+    return gemm.value()->prepare(*spec.gemm);
+  }
+  kernel = find(spec.module, spec.entry);
+  if (kernel == nullptr) return Error{ErrorCode::kNotFound, "the module has no such kernel", call, spec.entry, ""};
+  if (std::optional<Fault> refused = validate(*kernel, spec)) return refused;
+  if (const Result<void> done = allow(*kernel, spec); !done.ok()) return done.error();
+  return std::optional<Fault>();
+}
+
 /// The candidate's fault behind a status, if it is one.
 std::optional<Fault> CudaDevice::fault_after(Status status, bool hung) {
   if (hung) {
@@ -372,8 +402,6 @@ std::optional<Fault> CudaDevice::fault_after(Status status, bool hung) {
 
 Result<LaunchReport> CudaDevice::launch(const LaunchSpec& spec) {
   if (const Result<void> usable = gpu_->ready(); !usable.ok()) return usable.error();
-  Kernel* kernel = find(spec.module, spec.entry);
-  if (kernel == nullptr) return Error{ErrorCode::kNotFound, "the module has no such kernel", "launch", spec.entry, ""};
   LaunchReport report;
   const auto with_fault = [&](Fault fault) {
     fault.kernel = spec.entry;
@@ -381,11 +409,13 @@ Result<LaunchReport> CudaDevice::launch(const LaunchSpec& spec) {
     report.fault = std::move(fault);
     return report;
   };
-  if (std::optional<Fault> refused = validate(*kernel, spec)) return with_fault(std::move(*refused));
-  if (const Result<void> done = allow(*kernel, spec); !done.ok()) return done.error();
+  Kernel* kernel = nullptr;
+  Result<std::optional<Fault>> prepared = prepare(spec, "launch", kernel);
+  if (!prepared.ok()) return prepared.error();
+  if (prepared.value()) return with_fault(std::move(*prepared.value()));
 
-  last_entry_ = spec.entry;
-  Status status = submit(*kernel, spec, nullptr);
+  Status status = kSuccess;
+  if (const Result<void> done = submit_any(kernel, spec, nullptr, status); !done.ok()) return done.error();
   bool hung = false;
   if (status == kSuccess) {
     report.counters.launches = 1;
@@ -411,6 +441,17 @@ Result<GraphExec> CudaDevice::graph_of(std::span<const LaunchSpec> launches, std
     parameters.insert(parameters.end(), bytes.begin(), bytes.end());
   };
   for (size_t i = 0; i < launches.size(); ++i) {
+    if (const std::optional<GemmSpec>& gemm = launches[i].gemm) {
+      for (const int64_t size : {gemm->m, gemm->n, gemm->k, gemm->batch}) note(size);
+      for (const GemmOperand& operand : {gemm->a, gemm->b, gemm->c, gemm->d}) {
+        note(operand.address);
+        note(operand.stride);
+      }
+      for (const bool flag : {gemm->transpose_a, gemm->transpose_b}) note(flag);
+      for (const DType dtype : {gemm->inputs, gemm->output}) note(dtype);
+      for (const float factor : {gemm->alpha, gemm->beta}) note(factor);
+      continue;
+    }
     note(kernels[i]->function);
     note(launches[i].grid);
     note(launches[i].block);
@@ -428,9 +469,15 @@ Result<GraphExec> CudaDevice::graph_of(std::span<const LaunchSpec> launches, std
       !done.ok())
     return done.error();
   Status status = kSuccess;
-  for (size_t i = 0; i < launches.size() && status == kSuccess; ++i) status = submit(*kernels[i], launches[i], stream);
+  Result<void> submitted;
+  for (size_t i = 0; i < launches.size() && status == kSuccess && submitted.ok(); ++i)
+    submitted = submit_any(kernels[i], launches[i], stream, status);
   Graph graph = nullptr;
   const Status ended = driver.stream_end_capture(stream, &graph);
+  if (!submitted.ok()) {
+    if (graph != nullptr) static_cast<void>(driver.graph_destroy(graph));
+    return submitted.error();
+  }
   if (status == kSuccess) status = ended;
   if (status == kSuccess && step.exec != nullptr) {
     GraphUpdateInfo info;
@@ -457,13 +504,11 @@ Result<TimedReport> CudaDevice::time_step(std::span<const LaunchSpec> launches) 
   };
   std::vector<Kernel*> kernels;
   for (const LaunchSpec& spec : launches) {
-    Kernel* kernel = find(spec.module, spec.entry);
-    if (kernel == nullptr)
-      return Error{ErrorCode::kNotFound, "the module has no such kernel", "time_step", spec.entry, ""};
-    if (std::optional<Fault> refused = validate(*kernel, spec)) return with_fault(std::move(*refused), spec.entry);
-    if (const Result<void> done = allow(*kernel, spec); !done.ok()) return done.error();
+    Kernel* kernel = nullptr;
+    Result<std::optional<Fault>> prepared = prepare(spec, "time_step", kernel);
+    if (!prepared.ok()) return prepared.error();
+    if (prepared.value()) return with_fault(std::move(*prepared.value()), spec.entry);
     kernels.push_back(kernel);
-    last_entry_ = spec.entry;
   }
   report.as_graph = launches.size() > kQueuedLaunches;
   GraphExec graph = nullptr;
@@ -477,11 +522,12 @@ Result<TimedReport> CudaDevice::time_step(std::span<const LaunchSpec> launches) 
   const Driver& driver = gpu_->driver();
   const Result<void> begun = watch.begin();
   Status status = kSuccess;
+  Result<void> submitted;
   if (report.as_graph) {
     status = driver.graph_launch(graph, watch.stream());
   } else {
-    for (size_t i = 0; i < launches.size() && status == kSuccess; ++i)
-      status = submit(*kernels[i], launches[i], watch.stream());
+    for (size_t i = 0; i < launches.size() && status == kSuccess && submitted.ok(); ++i)
+      submitted = submit_any(kernels[i], launches[i], watch.stream(), status);
   }
   const Result<void> ended = watch.end();
   bool hung = false;
@@ -491,6 +537,7 @@ Result<TimedReport> CudaDevice::time_step(std::span<const LaunchSpec> launches) 
     if (std::optional<Fault> fault = fault_after(status, hung)) return with_fault(std::move(*fault), last_entry_);
     return gpu_->check(status, "cuLaunchKernelEx", last_entry_).error();
   }
+  if (!submitted.ok()) return submitted.error();
   if (!begun.ok()) return begun.error();
   if (!ended.ok()) return ended.error();
   const Result<Reading> reading = watch.read();

@@ -12,6 +12,7 @@
 #include <cstring>
 #include <thread>
 
+#include "harness/cuda/gemm.h"
 #include "harness/cuda/guard_kernel.h"
 #include "harness/own_kernels.h"
 
@@ -204,7 +205,17 @@ Stopwatch& Gpu::stopwatch() {
   return *stopwatch_;
 }
 
+Result<Gemm*> Gpu::gemm() {
+  if (gemm_ == nullptr) {
+    Result<std::unique_ptr<Gemm>> opened = Gemm::open(*this);
+    if (!opened.ok()) return opened.error();
+    gemm_ = std::move(opened.value());
+  }
+  return gemm_.get();
+}
+
 Gpu::~Gpu() {
+  gemm_.reset();
   stopwatch_.reset();
   if (context_ != nullptr && !lost_) driver_->primary_context_release(device_);
   if (lock_descriptor_ >= 0) ::close(lock_descriptor_);

@@ -13,6 +13,8 @@
 
 namespace stepbench::cuda {
 
+class Gemm;
+
 /// True for a status after which the context is gone.
 bool is_sticky(Status status);
 
@@ -49,6 +51,8 @@ class Gpu {
   /// Both asserted to be there.
   const OwnKernels& own_kernels() const;
   Stopwatch& stopwatch();
+  /// The library for products, opened at the first call. After start().
+  Result<Gemm*> gemm();
 
  private:
   Gpu() = default;
@@ -67,6 +71,7 @@ class Gpu {
   OwnKernels own_kernels_;
   bool lost_ = false;
   std::unique_ptr<Stopwatch> stopwatch_;
+  std::unique_ptr<Gemm> gemm_;
 };
 
 }  // namespace stepbench::cuda

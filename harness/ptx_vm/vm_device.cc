@@ -14,6 +14,7 @@
 #include "harness/ptx_vm/arithmetic.h"
 #include "harness/ptx_vm/decode.h"
 #include "harness/ptx_vm/execute.h"
+#include "harness/ptx_vm/gemm.h"
 #include "harness/ptx_vm/memory.h"
 #include "harness/ptx_vm/ptx.h"
 
@@ -193,6 +194,7 @@ class VmDevice final : public Device {
   }
 
   Result<LaunchReport> launch(const LaunchSpec& spec) override {
+    if (spec.gemm) return run_gemm(memory_, *spec.gemm, budget_);
     const Program* program = find_program(spec.module, spec.entry);
     if (program == nullptr)
       return Error{ErrorCode::kNotFound, "the module has no such kernel", "launch", spec.entry, ""};

@@ -33,9 +33,14 @@ struct Map {
     const auto below = static_cast<size_t>(std::upper_bound(value.begin(), value.end(), y) - value.begin()) - 1;
     return static_cast<double>(below) + (y - value[below]) / (value[below + 1] - value[below]);
   }
+  /// The same with codes that go on below the first as it begins. No value lies there, but an error may reach beyond
+  /// the end; cut off, the limit would be no larger than the largest error that can be.
+  double extended(double y) const {
+    return y < value.front() ? (y - value.front()) / (value[1] - value.front()) : position(y);
+  }
   /// Most codes that an error of y can be worth.
   double reach(double y, double error) const {
-    return std::max(position(y + error) - position(y), position(y) - position(y - error));
+    return std::max(position(y + error) - position(y), position(y) - extended(y - error));
   }
 };
 

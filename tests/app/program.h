@@ -63,7 +63,8 @@ inline ChildResult run_program(const TemporaryFolder& folder, const std::vector<
   spec.argv = {STEPBENCH_BINARY};
   spec.argv.insert(spec.argv.end(), arguments.begin(), arguments.end());
   spec.environment = program_environment(folder);
-  spec.environment.insert(spec.environment.end(), more_environment.begin(), more_environment.end());
+  // In front: of two variables of one name the first counts.
+  spec.environment.insert(spec.environment.begin(), more_environment.begin(), more_environment.end());
   spec.wall_limit_s = 120;
   spec.text_limit_bytes = 4 << 20;
   const Result<ChildResult> result = run_child(spec);

@@ -27,6 +27,24 @@ PlanLaunch sample_launch() {
   launch.shared_bytes = "4*BLOCK";
   launch.args = {"param", "hyper", "1.5"};
   launch.library = "gemm";
+  launch.gemm = {.m = "rows",
+                 .n = "cols",
+                 .k = "rows + 1",
+                 .transpose_a = "1",
+                 .transpose_b = "rows > cols",
+                 .batch = "count",
+                 .stride_a = "3",
+                 .stride_b = "4",
+                 .stride_c = "5",
+                 .stride_d = "6",
+                 .a = "scratch.a",
+                 .b = "scratch.b",
+                 .c = "scratch.c",
+                 .d = "scratch.d + 8",
+                 .inputs = DType::kBf16,
+                 .output = DType::kF16,
+                 .alpha = 0.1,
+                 .beta = -4.775};
   launch.repeat = "1";
   return launch;
 }
@@ -191,6 +209,12 @@ TEST_CASE("a record survives the way through JSON") {
     REQUIRE(after.candidate.plan.launches.size() == 2);
     CHECK(after.candidate.plan.launches[0].each == LaunchFor::kTensor);
     CHECK(after.candidate.plan.launches[0].block[2] == "5");
+    const PlanGemm& gemm = after.candidate.plan.launches[0].gemm;
+    CHECK((gemm.m == "rows" && gemm.n == "cols" && gemm.k == "rows + 1" && gemm.batch == "count"));
+    CHECK((gemm.transpose_a == "1" && gemm.transpose_b == "rows > cols"));
+    CHECK((gemm.a == "scratch.a" && gemm.b == "scratch.b" && gemm.c == "scratch.c" && gemm.d == "scratch.d + 8"));
+    CHECK((gemm.stride_a == "3" && gemm.stride_b == "4" && gemm.stride_c == "5" && gemm.stride_d == "6"));
+    CHECK((gemm.inputs == DType::kBf16 && gemm.output == DType::kF16 && gemm.alpha == 0.1 && gemm.beta == -4.775));
     CHECK(after.candidate.plan.launches[1].each == LaunchFor::kShape);
     REQUIRE(after.candidate.plan.launches[1].launches.size() == 1);
     CHECK(after.candidate.plan.launches[1].launches[0].args == before.candidate.plan.launches[0].args);

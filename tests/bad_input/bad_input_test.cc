@@ -351,12 +351,12 @@ TEST_CASE("kernels and their arguments") {
        "bad_candidate",
        "/launches/0/args/5",
        {"pointer", "48-byte struct"}},
-      {"a library call",
+      {"a library call with a kernel's arguments",
        {{"\"kernel\": \"adamw_step\",", "\"library\": \"gemm\","},
         {"\"grid\": \"ceil_div(n, BLOCK)\", \"block\": \"BLOCK\",\n     \"shared_bytes\": 0,\n", ""}},
-       "unsupported",
-       "case.cu: /launches/0",
-       {"gemm"}},
+       "bad_candidate",
+       "/launches/0/args",
+       {"unknown key `args`"}},
   });
 }
 

@@ -169,6 +169,37 @@ TEST_CASE("windows cover what they promise") {
   }
 }
 
+TEST_CASE("data for lists of real size are valid states: a skipped step leaves them and is right") {
+  for (const std::string& id : list_tasks().value()) {
+    const TaskSpec task = load_task(id).value();
+    const auto has_skip = std::any_of(task.hyper.begin(), task.hyper.end(),
+                                      [](const HyperField& field) { return field.draw == "found_inf"; });
+    const std::vector<TensorShape> tensors = {make_shape({97, 61}), make_shape({70001})};
+    const bool matrices = task.family == "matrix";
+    const std::span<const TensorShape> list = std::span(tensors).first(matrices ? 1 : 2);
+    const std::vector<Window> windows = is_elementwise(task) ? all_windows(list) : whole_tensors(list);
+    const LargeData data{derive_seed(3, id)};
+    BufferBytes bytes;
+    for (const Role role : {Role::kInOut, Role::kIn}) generate_windows(task, list, role, windows, data, 0, 2, bytes);
+    INFO(id);
+    for (size_t b = 0; b < task.buffers.size(); ++b) {
+      int64_t not_finite = 0;
+      for (const Bytes& part : bytes[b])
+        for (const double value : to_double(task.buffers[b].dtype, part)) not_finite += !std::isfinite(value);
+      INFO(task.buffers[b].name);
+      CHECK(not_finite == 0);
+    }
+    if (!has_skip) continue;
+    const HyperTrajectory trajectory = draw_hyper(task, "gaussian", 7).value();
+    const HyperValues skip = hyper_at(trajectory, 10, false, true).value();
+    const Result<StepJudgement> judged = judge_windows(task, list, windows, skip, bytes, bytes, 2);
+    REQUIRE(judged.ok());
+    CHECK(judged.value().elements_checked > 5000);
+    INFO((judged.value().failure ? judged.value().failure->message : ""));
+    CHECK_FALSE(judged.value().failure.has_value());
+  }
+}
+
 TEST_CASE("lists of real size: right kernels pass and wrong ones are found, in full or by audit") {
   Clock clock;
   const struct {

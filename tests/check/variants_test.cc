@@ -30,7 +30,7 @@ void check_variants(const std::string& family) {
                   record.modelled_bytes_per_param, record.wall_ms);
       CHECK(record.verdict == Verdict::kPassed);
       // Half of the limit is what a right form may need over many salts: far beyond it the limits want a look.
-      CHECK(worst.worst_error_ratio < (task.family == "elementwise" ? 0.6 : 1));
+      CHECK(worst.worst_error_ratio < 0.6);
       CHECK(record.modelled_bytes_per_param >= 0.999 * record.ideal_bytes_per_param);
     }
   }

@@ -496,7 +496,7 @@ Outcome run_in_child(const std::vector<std::string>& arguments, double wall_limi
   spec.argv.insert(spec.argv.end(), arguments.begin(), arguments.end());
   spec.wall_limit_s = wall_limit_s;
   for (const char* name : {"HOME", "PATH", "LD_LIBRARY_PATH", "CUDA_HOME", "STEPBENCH_ROOT", "STEPBENCH_NVRTC",
-                           "XDG_CACHE_HOME", "CUDA_VISIBLE_DEVICES"})
+                           "STEPBENCH_CUBLASLT", "XDG_CACHE_HOME", "CUDA_VISIBLE_DEVICES"})
     if (const char* value = std::getenv(name)) spec.environment.push_back(std::string(name) + "=" + value);
   Result<ChildResult> result = run_child(spec);
   Outcome outcome;
@@ -520,6 +520,10 @@ void scenario_main(const std::vector<std::string>& arguments) {
   }
   if (name == "generate") {
     generate_all();
+    leave(0);
+  }
+  if (name == "gemm") {
+    multiply_matrices();
     leave(0);
   }
   const auto found = scenarios().find(name);

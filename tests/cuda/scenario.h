@@ -17,6 +17,9 @@ struct Outcome {
 /// Starts this program again as `__gpu <arguments>`.
 Outcome run_in_child(const std::vector<std::string>& arguments, double wall_limit_s);
 
+/// The scenario "gemm" (gemm_scenario.cc): products on the GPU beside those of the host.
+void multiply_matrices();
+
 /// The child's side: runs one scenario, prints its facts and leaves without the driver's cleaning up.
 [[noreturn]] void scenario_main(const std::vector<std::string>& arguments);
 

@@ -14,7 +14,7 @@ using namespace stepbench::testing;
 namespace {
 
 struct Attack {
-  std::string file;
+  std::string file, group;
   std::vector<std::string> rows;
   std::vector<Verdict> verdicts;
   std::string why;
@@ -30,8 +30,8 @@ std::vector<Attack> attacks() {
   try {
     const auto json = parse_json(path, text.value());
     for (const JsonReader& item : JsonReader(json, path, "").items()) {
-      item.only_keys({"file", "rows", "verdict", "why"});
-      Attack attack{item.at("file").text(), {}, {}, item.at("why").text()};
+      item.only_keys({"file", "class", "rows", "verdict", "why"});
+      Attack attack{item.at("file").text(), item.at("class").text(), {}, {}, item.at("why").text()};
       for (const JsonReader& row : item.at("rows").items()) attack.rows.push_back(row.text());
       for (const JsonReader& word : item.at("verdict").items()) {
         const std::optional<Verdict> verdict = verdict_from_text(word.text());
@@ -98,6 +98,7 @@ TEST_CASE("every attack is in the index, with a row, a verdict and a reason") {
     CHECK_FALSE(attack.rows.empty());
     CHECK_FALSE(attack.verdicts.empty());
     CHECK_FALSE(attack.why.empty());
+    CHECK_FALSE(attack.group.empty());
     for (const Verdict verdict : attack.verdicts) {
       CHECK(verdict != Verdict::kPassed);
       CHECK(verdict != Verdict::kHarnessError);

@@ -52,7 +52,10 @@ TEST_CASE("a file with a plan") {
     {"for": "tensor", "kernel": "k<VEC>", "grid": ["ceil_div(n, VEC)", 2], "block": "256", "cluster": [1, 1, 1],
      "shared_bytes": 1024, "args": ["param", 3, 1.50, true, "1.5f", "scratch.partial"]},
     {"for": "shape", "repeat": 5, "launches": [
-      {"kernel": "k", "block": 1, "args": []}, {"repeat": "2", "launches": [{"library": "gemm", "m": "rows"}]}]}
+      {"kernel": "k", "block": 1, "args": []}, {"repeat": "2", "launches": [
+        {"library": "gemm", "m": "rows", "n": 2, "k": "cols", "a": "scratch.partial", "b": "scratch.partial",
+         "d": "scratch.partial + 64", "c": "scratch.partial + 64", "inputs": "bf16", "output": "f32", "alpha": 2.5,
+         "beta": -1, "transpose_b": true, "batch": "count", "stride_d": "rows * 2"}]}]}
   ] }
 */)x" + kKernel;
   const std::string path = folder.write("toy.cu", source);
@@ -90,6 +93,13 @@ TEST_CASE("a file with a plan") {
   REQUIRE(group.launches.size() == 2);
   CHECK(group.launches[0].each == LaunchFor::kStep);
   CHECK(group.launches[1].launches[0].library == "gemm");
+  const PlanGemm& gemm = group.launches[1].launches[0].gemm;
+  CHECK((gemm.m == "rows" && gemm.n == "2" && gemm.k == "cols" && gemm.batch == "count"));
+  CHECK((gemm.a == "scratch.partial" && gemm.b == "scratch.partial"));
+  CHECK((gemm.c == "scratch.partial + 64" && gemm.d == "scratch.partial + 64"));
+  CHECK((gemm.transpose_a == "0" && gemm.transpose_b == "1"));
+  CHECK((gemm.stride_a.empty() && gemm.stride_d == "rows * 2"));
+  CHECK((gemm.inputs == DType::kBf16 && gemm.output == DType::kF32 && gemm.alpha == 2.5 && gemm.beta == -1));
   CHECK(group.launches[1].launches[0].pointer == "/launches/1/launches/1/launches/0");
 }
 

@@ -459,12 +459,6 @@ TEST_CASE("counts of arguments, unknown kernels, what is not supported") {
   device.kernel_info("_Z1kPf").parameter_bytes = 40'000;
   const Opened large = open_plan(device, plan("k<float>", R"("param", "n")"), vectors({4}), small_task(), {}, compiled);
   CHECK_THAT(text_of(large.failure), Catch::Contains("40000 bytes of parameters, more than the limit 32764"));
-  const Opened library =
-      open_plan(device, R"({"task": "toy", "launches": [{"library": "gemm", "m": 4}]})", vectors({4}));
-  REQUIRE(library.failure);
-  CHECK(library.failure->verdict == Verdict::kUnsupported);
-  CHECK(text_of(library.failure) ==
-        "toy.cu: /launches/0/library: library call \"gemm\" is not supported yet by device vm");
   const Opened map = open_plan(device, plan("k<float>", R"("tensor_map{\"of\": \"param\"}", "n")"), vectors({4}),
                                small_task(), {}, compiled);
   REQUIRE(map.failure);

@@ -153,7 +153,6 @@ TEST_CASE("expressions, names and nesting") {
       {"but not in an expression",
        R"({"task": "toy", "defines": {"T": "float"}, "launches": [)" + launch(R"(, "grid": "T")") + "]}",
        "toy.cu: /launches/0/grid", "define `T`: unknown name `float`"},
-      {"library", R"({"task": "toy", "launches": [{"for": "shape", "library": "gemm", "m": "rows"}]})", "", ""},
   };  // namespace
   for (const Row& row : rows) {
     INFO(row.name);

@@ -170,11 +170,13 @@ TEST_CASE("the oracles follow other libraries in float64") {
       CHECK(moved > 1e-3);  // a file of constants would agree with everything
     }
   }
-  // No element-wise task without a truth from outside.
+  // No element-wise or norm-coupled task without a truth from outside.
   for (const std::string& id : list_tasks().value()) {
     INFO(id);
     const std::string family = load_task(id).value().family;
-    if (family == "elementwise" || family == "storage") CHECK(per_task[id] >= 5);
+    if (family == "elementwise" || family == "storage" || family == "norm" || id == "soap_fixed_basis" ||
+        id == "shampoo")
+      CHECK(per_task[id] >= 5);
   }
 }
 

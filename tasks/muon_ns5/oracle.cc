@@ -1,0 +1,45 @@
+// Newton-Schulz orthogonalisation in double precision (tasks/newton_schulz.h has the formula and its source), with the
+// conventions of task.json. The unit of all limits is the error of a faithful bf16 evaluation on the same data.
+#include <cmath>
+#include <limits>
+
+#include "tasks/newton_schulz.h"
+#include "tasks/oracle.h"
+
+namespace stepbench {
+
+namespace {
+enum Field { kStep, kEps };
+enum Buffer { kGrad, kOrtho };
+
+/// One element may carry this much of the whole error: its limit is there to name what is grossly wrong, or not a
+/// number. The properties judge the rest. (The task's step_scale_ratio is a half.)
+constexpr double kElementShare = 1024;
+
+std::vector<double> gradient(const OracleTensor& tensor) {
+  return {tensor.buffers[kGrad], tensor.buffers[kGrad] + tensor.n};
+}
+}  // namespace
+
+void oracle_muon_ns5(const OracleTensor& tensor, std::span<const double> hyper, int64_t, int64_t) {
+  const std::vector<double> g = gradient(tensor);
+  const std::vector<double> x = newton_schulz::orthogonalized(g, tensor.rows, tensor.cols, hyper[kEps]);
+  std::copy(x.begin(), x.end(), tensor.buffers[kOrtho]);
+  double* const scale = tensor.scale[kOrtho];
+  if (scale == nullptr) return;
+  const double error = newton_schulz::faithful_error(g, x, tensor.rows, tensor.cols, hyper[kEps]);
+  std::fill(scale, scale + tensor.n, kElementShare * error);
+}
+
+void oracle_properties_muon_ns5(const OracleTensor& tensor, std::span<const double> hyper, std::span<double> values) {
+  const std::vector<double> g = gradient(tensor);
+  const std::vector<double> exact(tensor.buffers[kOrtho], tensor.buffers[kOrtho] + tensor.n);
+  std::vector<double> difference = exact;
+  for (size_t i = 0; i < difference.size(); ++i) difference[i] -= tensor.stored[kOrtho][i];
+  const double error = newton_schulz::frobenius(difference);
+  const double faithful = newton_schulz::faithful_error(g, exact, tensor.rows, tensor.cols, hyper[kEps]);
+  values[0] = error == 0 ? 0 : error / faithful;
+  values[1] = newton_schulz::outside_of_band(g, tensor.stored[kOrtho], tensor.rows, tensor.cols, hyper[kEps]);
+}
+
+}  // namespace stepbench

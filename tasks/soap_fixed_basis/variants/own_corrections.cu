@@ -1,0 +1,79 @@
+/*stepbench
+{ "task": "soap_fixed_basis", "note": "sums from the back, gradient unscaled term by term, corrections by powf",
+  "defines": {"BLOCK": 128},
+  "scratch": {"half": "max(n) * 4", "normalized": "max(n) * 4"},
+  "launches": [
+    {"for": "tensor", "launches": [
+      {"kernel": "times_right_basis", "grid": "ceil_div(n, BLOCK)", "block": "BLOCK",
+       "args": ["grad", "basis_right", "scratch.half", "rows", "cols", "hyper"]},
+      {"kernel": "rotate_and_average", "grid": "ceil_div(n, BLOCK)", "block": "BLOCK",
+       "args": ["basis_left", "scratch.half", "exp_avg", "exp_avg_sq", "scratch.normalized", "rows", "cols", "hyper"]},
+      {"kernel": "times_left_basis", "grid": "ceil_div(n, BLOCK)", "block": "BLOCK",
+       "args": ["basis_left", "scratch.normalized", "scratch.half", "rows", "cols", "hyper"]},
+      {"kernel": "rotate_back_and_step", "grid": "ceil_div(n, BLOCK)", "block": "BLOCK",
+       "args": ["scratch.half", "basis_right", "param", "rows", "cols", "hyper"]}
+    ]}
+  ] }
+*/
+#include <stepbench.cuh>
+
+// half = (grad / grad_scale) * basis_right
+extern "C" __global__ void times_right_basis(const float* __restrict__ grad, const float* __restrict__ basis_right,
+                                             float* __restrict__ half, long long rows, long long cols,
+                                             const Hyper* __restrict__ hyper) {
+  if (hyper->found_inf != 0) return;
+  const long long e = (long long)blockIdx.x * BLOCK + threadIdx.x;
+  if (e >= rows * cols) return;
+  const long long i = e / cols, j = e % cols;
+  float sum = 0.0f;
+  for (long long k = cols - 1; k >= 0; --k) sum += grad[i * cols + k] / hyper->grad_scale * basis_right[k * cols + j];
+  half[e] = sum;
+}
+
+// g = basis_left^T * half; averages of it, and what Adam makes of them.
+extern "C" __global__ void rotate_and_average(const float* __restrict__ basis_left, const float* __restrict__ half,
+                                              float* __restrict__ exp_avg, float* __restrict__ exp_avg_sq,
+                                              float* __restrict__ normalized, long long rows, long long cols,
+                                              const Hyper* __restrict__ hyper) {
+  const Hyper h = *hyper;
+  if (h.found_inf != 0) return;
+  const long long e = (long long)blockIdx.x * BLOCK + threadIdx.x;
+  if (e >= rows * cols) return;
+  const long long i = e / cols, j = e % cols;
+  float g = 0.0f;
+  for (long long k = rows - 1; k >= 0; --k) g += basis_left[k * rows + i] * half[k * cols + j];
+  const float m = h.beta1 * exp_avg[e] + (1.0f - h.beta1) * g;
+  const float v = h.beta2 * exp_avg_sq[e] + (1.0f - h.beta2) * g * g;
+  exp_avg[e] = m;
+  exp_avg_sq[e] = v;
+  const float correction1 = 1.0f - powf(h.beta1, (float)h.step), correction2 = 1.0f - powf(h.beta2, (float)h.step);
+  normalized[e] = m / (correction1 * (sqrtf(v) / sqrtf(correction2) + h.eps));
+}
+
+// half = basis_left * normalized
+extern "C" __global__ void times_left_basis(const float* __restrict__ basis_left, const float* __restrict__ normalized,
+                                            float* __restrict__ half, long long rows, long long cols,
+                                            const Hyper* __restrict__ hyper) {
+  if (hyper->found_inf != 0) return;
+  const long long e = (long long)blockIdx.x * BLOCK + threadIdx.x;
+  if (e >= rows * cols) return;
+  const long long i = e / cols, j = e % cols;
+  float sum = 0.0f;
+  for (long long k = rows - 1; k >= 0; --k) sum += basis_left[i * rows + k] * normalized[k * cols + j];
+  half[e] = sum;
+}
+
+// u = half * basis_right^T, and the step.
+extern "C" __global__ void rotate_back_and_step(const float* __restrict__ half, const float* __restrict__ basis_right,
+                                                float* __restrict__ param, long long rows, long long cols,
+                                                const Hyper* __restrict__ hyper) {
+  const Hyper h = *hyper;
+  if (h.found_inf != 0) return;
+  const long long e = (long long)blockIdx.x * BLOCK + threadIdx.x;
+  if (e >= rows * cols) return;
+  const long long i = e / cols, j = e % cols;
+  float u = 0.0f;
+  for (long long k = cols - 1; k >= 0; --k) u += half[i * cols + k] * basis_right[j * cols + k];
+  const float p = param[e];
+  param[e] = p - h.lr * (u + h.weight_decay * p);
+}
