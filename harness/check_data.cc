@@ -70,13 +70,21 @@ void fill_inputs(const TaskSpec& task, std::span<const TensorShape> tensors, con
   }
 }
 
-void to_host(const TaskSpec& task, Role role, const BufferBytes& bytes, HostState& host) {
+void to_host(const TaskSpec& task, Role role, const BufferBytes& bytes, size_t first, size_t count, HostState& host) {
   host.values.resize(task.buffers.size());
   for (size_t b = 0; b < task.buffers.size(); ++b) {
     if (task.buffers[b].role != role) continue;
-    host.values[b].resize(bytes[b].size());
-    for (size_t i = 0; i < bytes[b].size(); ++i) host.values[b][i] = to_double(task.buffers[b].dtype, bytes[b][i]);
+    SB_ASSERT(first + count <= bytes[b].size());
+    host.values[b].resize(count);
+    for (size_t i = 0; i < count; ++i) to_double(task.buffers[b].dtype, bytes[b][first + i], host.values[b][i]);
   }
+}
+
+void to_host(const TaskSpec& task, Role role, const BufferBytes& bytes, HostState& host) {
+  size_t tensors = 0;
+  for (size_t b = 0; b < task.buffers.size(); ++b)
+    if (task.buffers[b].role == role) tensors = std::max(tensors, bytes[b].size());
+  to_host(task, role, bytes, 0, tensors, host);
 }
 
 int64_t total_elements(std::span<const TensorShape> tensors) {

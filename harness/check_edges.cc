@@ -14,6 +14,10 @@ Result<CheckOutcome> check_teacher_forced(const CheckContext& context, const std
   if (context.max_case_elements > 0)
     std::erase_if(cases,
                   [&](const CaseSpec& spec) { return total_elements(spec.tensors) > context.max_case_elements; });
+  if (context.max_case_tensors > 0)
+    std::erase_if(cases, [&](const CaseSpec& spec) {
+      return static_cast<int64_t>(spec.tensors.size()) > context.max_case_tensors;
+    });
   if (context.max_cases > 0 && cases.size() > static_cast<size_t>(context.max_cases))
     cases.resize(static_cast<size_t>(context.max_cases));
 

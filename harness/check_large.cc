@@ -66,10 +66,10 @@ Result<CaseOutcome> run_case(const CheckContext& context, const LargeCase& one, 
   Result<void> made = generate_buffers(rig, task, one.tensors, Role::kInOut, data, 0, threads);
   if (!made.ok()) return made.error();
 
-  const bool elementwise = is_elementwise(task);
-  const bool every_element = !elementwise || total_elements(one.tensors) <= rule.every_element_limit;
+  const bool in_parts = judged_in_parts(task);
+  const bool every_element = !in_parts || total_elements(one.tensors) <= rule.every_element_limit;
   // In full, where a state before the step must be kept: read after the step before it.
-  const std::vector<Window> full = elementwise ? all_windows(one.tensors) : whole_tensors(one.tensors);
+  const std::vector<Window> full = in_parts ? all_windows(one.tensors) : whole_tensors(one.tensors);
   BufferBytes kept, before, after, inputs;
   for (int64_t k = 0; k < one.steps; ++k) {
     const int64_t t = kFirstStep + k;
@@ -77,7 +77,7 @@ Result<CaseOutcome> run_case(const CheckContext& context, const LargeCase& one, 
     if (!made.ok()) return made.error();
     const Result<HyperValues> hyper = hyper_at(trajectory.value(), t, false, false);
     if (!hyper.ok()) return hyper.error();
-    const std::vector<Window> audit = elementwise
+    const std::vector<Window> audit = in_parts
                                           ? audit_windows(one.tensors, rule.audit_elements,
                                                           derive_seed(data.seed, "windows", static_cast<uint64_t>(k)))
                                           : full;
@@ -101,7 +101,9 @@ Result<CaseOutcome> run_case(const CheckContext& context, const LargeCase& one, 
       generate_windows(task, one.tensors, Role::kIn, windows, data, k, threads, before);
       const Result<void> read = read_windows(rig, task, one.tensors, Role::kInOut, windows, after);
       if (!read.ok()) return read.error();
-      judged = judge_windows(task, one.tensors, windows, hyper.value(), before, after, threads);
+      const Result<std::vector<double>> totals = list_totals(task, one.tensors, hyper.value(), data, k, threads);
+      if (!totals.ok()) return totals.error();
+      judged = judge_windows(task, one.tensors, windows, hyper.value(), totals.value(), before, after, threads);
     }
     if (!judged.ok()) return judged.error();
     StepJudgement& judgement = judged.value();
@@ -121,7 +123,7 @@ Result<CaseOutcome> run_case(const CheckContext& context, const LargeCase& one, 
         const Result<void> read = read_windows(rig, task, one.tensors, Role::kInOut, full, kept);
         if (!read.ok()) return read.error();
       } else {
-        kept = after;
+        std::swap(kept, after);
       }
     }
   }

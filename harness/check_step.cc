@@ -99,17 +99,24 @@ void judge_decisions(const BufferSpec& buffer, size_t b, std::span<const Window>
 
 Result<StepJudgement> judge_step(const TaskSpec& task, std::span<const TensorShape> tensors, const HyperValues& hyper,
                                  const BufferBytes& before, const BufferBytes& after, int threads, JudgeSpace& space,
-                                 std::span<const Window> windows) {
+                                 const JudgePart& part) {
+  const std::span<const Window> windows = part.windows;
   SB_ASSERT(windows.empty() || windows.size() == tensors.size());
   const Result<PropertyOracle> properties = property_oracle(task);
   if (!properties.ok()) return properties.error();
-  to_host(task, Role::kIn, before, space.state);
-  to_host(task, Role::kInOut, before, space.state);
-  to_host(task, Role::kInOut, after, space.stored);
+  to_host(task, Role::kIn, before, part.first_window, tensors.size(), space.state);
+  to_host(task, Role::kInOut, before, part.first_window, tensors.size(), space.state);
+  to_host(task, Role::kInOut, after, part.first_window, tensors.size(), space.stored);
   shape_scale(task, tensors, space.scale);
   std::vector<OraclePlace> places;
   for (const Window& window : windows) places.push_back({.tensor = window.tensor, .first = window.first});
-  const OracleDetail detail{.exact = &space.exact, .stored = &space.stored, .places = places};
+  const bool measured = properties.value().measure != nullptr;
+  space.work.assign(measured ? tensors.size() : 0, {});
+  const OracleDetail detail{.exact = &space.exact,
+                            .stored = &space.stored,
+                            .places = places,
+                            .totals = part.totals,
+                            .work = measured ? &space.work : nullptr};
   const Result<void> stepped = oracle_step(task, tensors, hyper, space.state, &space.scale, threads, detail);
   if (!stepped.ok()) return stepped.error();
 
@@ -150,15 +157,14 @@ Result<StepJudgement> judge_step(const TaskSpec& task, std::span<const TensorSha
       if (task.buffers[b].rounding == Rounding::kStochastic)
         judge_decisions(task.buffers[b], b, windows, space, judgement);
     }
-    if (properties.value().measure == nullptr || judgement.failure) return judgement;
-    SB_ASSERT(windows.empty());  // load_task: a task with properties is judged in whole tensors
-    PropertyJudgement measured =
-        judge_properties(task, properties.value().measure, tensors, hyper, space.state, space.stored, threads);
-    if (worse(measured.worst_ratio, judgement.worst_ratio)) {
-      judgement.worst_ratio = measured.worst_ratio;
-      judgement.worst_buffer = task.properties[measured.worst_property].buffer;
+    if (!measured || judgement.failure) return judgement;
+    PropertyJudgement found =
+        judge_properties(task, properties.value().measure, tensors, windows, hyper, space, threads);
+    if (worse(found.worst_ratio, judgement.worst_ratio)) {
+      judgement.worst_ratio = found.worst_ratio;
+      judgement.worst_buffer = task.properties[found.worst_property].buffer;
     }
-    judgement.failure = std::move(measured.failure);
+    judgement.failure = std::move(found.failure);
     return judgement;
   }
 

@@ -5,6 +5,7 @@
 #include <cmath>
 #include <cstring>
 #include <future>
+#include <numeric>
 #include <system_error>
 #include <thread>
 #include <utility>
@@ -15,7 +16,11 @@ namespace stepbench {
 namespace {
 
 constexpr int64_t kTailElements = 256;  // judged at both ends of every tensor, in every audit
-constexpr size_t kBatchElements = size_t{1} << 24;
+constexpr int64_t kBatchElements = int64_t{1} << 24;
+constexpr size_t kBatchWindows = static_cast<size_t>(kBatchElements / kWindowElements);
+/// The same where tensors are judged whole: several of the largest ones at a time.
+constexpr int64_t kWholeBatchElements = int64_t{1} << 26;
+constexpr int64_t kMostHeldElements = int64_t{1} << 28;  // about 20 GB
 
 /// A window's share of one buffer.
 struct Part {
@@ -71,12 +76,12 @@ GenerateSpec spec_of(const BufferSpec& buffer, size_t b, int64_t tensor, int64_t
 /// Values that only the host can make, in chunks of kWindowElements from the start of the tensor; a window lies in one
 /// chunk or is the whole tensor.
 Bytes host_values(const BufferSpec& buffer, size_t b, const TensorShape& shape, const Window& window,
-                  const LargeData& data, int64_t draw, bool elementwise) {
+                  const LargeData& data, int64_t draw, bool in_parts) {
   const auto seed_of = [&](int64_t chunk) {
     return derive_seed(data.seed, "large_host", static_cast<uint64_t>(draw) << 8 | b,
                        static_cast<uint64_t>(window.tensor), static_cast<uint64_t>(chunk));
   };
-  if (!elementwise) return make_values(buffer, shape, "gaussian", seed_of(0));
+  if (!in_parts) return make_values(buffer, shape, "gaussian", seed_of(0));
   const int64_t begin = window.first / kWindowElements * kWindowElements;
   SB_ASSERT(window.first + window.count <= std::min(begin + kWindowElements, shape.n));
   const Window chunk{window.tensor, begin, std::min(kWindowElements, shape.n - begin)};
@@ -166,7 +171,7 @@ std::vector<TensorShape> window_shapes(std::span<const Window> windows) {
 void generate_windows(const TaskSpec& task, std::span<const TensorShape> tensors, Role role,
                       std::span<const Window> windows, const LargeData& data, int64_t draw, int threads,
                       BufferBytes& bytes) {
-  const bool elementwise = is_elementwise(task);
+  const bool in_parts = judged_in_parts(task);
   bytes.resize(task.buffers.size());
   for (size_t b = 0; b < task.buffers.size(); ++b)
     if (task.buffers[b].role == role) bytes[b].resize(windows.size());
@@ -178,11 +183,11 @@ void generate_windows(const TaskSpec& task, std::span<const TensorShape> tensors
       if (buffer.role != role) continue;
       const Part part = part_of(buffer, shape, window);
       const size_t source = source_buffer(task, b);
-      bytes[b][w] =
-          can_generate(task, b)
-              ? generated_values(spec_of(buffer, source, window.tensor, draw, data, buffer_elements(buffer, shape)),
-                                 part.first, part.count)
-              : host_values(buffer, source, shape, window, data, draw, elementwise);
+      if (can_generate(task, b))
+        generate_values(spec_of(buffer, source, window.tensor, draw, data, buffer_elements(buffer, shape)), part.first,
+                        part.count, bytes[b][w]);
+      else
+        bytes[b][w] = host_values(buffer, source, shape, window, data, draw, in_parts);
     }
   });
 }
@@ -206,11 +211,11 @@ Result<void> generate_buffers(Rig& rig, const TaskSpec& task, std::span<const Te
     }
   }
   if (all_made) return {};
-  const std::vector<Window> windows = is_elementwise(task) ? all_windows(tensors) : whole_tensors(tensors);
+  const std::vector<Window> windows = judged_in_parts(task) ? all_windows(tensors) : whole_tensors(tensors);
   BufferBytes bytes;
-  const size_t batch = std::max<size_t>(1, kBatchElements / static_cast<size_t>(kWindowElements));
-  for (size_t first = 0; first < windows.size(); first += batch) {
-    const std::span<const Window> part = std::span(windows).subspan(first, std::min(batch, windows.size() - first));
+  for (size_t first = 0; first < windows.size(); first += kBatchWindows) {
+    const std::span<const Window> part =
+        std::span(windows).subspan(first, std::min(kBatchWindows, windows.size() - first));
     generate_windows(task, tensors, role, part, data, draw, threads, bytes);
     for (size_t b = 0; b < task.buffers.size(); ++b) {
       const BufferSpec& buffer = task.buffers[b];
@@ -252,30 +257,78 @@ Result<void> read_windows(Rig& rig, const TaskSpec& task, std::span<const Tensor
   return {};
 }
 
+Result<std::vector<double>> list_totals(const TaskSpec& task, std::span<const TensorShape> tensors,
+                                        const HyperValues& hyper, const LargeData& data, int64_t draw, int threads) {
+  HostState inputs;
+  Result<std::vector<double>> totals = oracle_totals(task, {}, hyper, inputs, 1);
+  if (!totals.ok() || totals.value().empty()) return totals;
+  const std::vector<Window> windows = all_windows(tensors);
+  BufferBytes bytes;
+  for (size_t first = 0; first < windows.size(); first += kBatchWindows) {
+    const std::span<const Window> part =
+        std::span(windows).subspan(first, std::min(kBatchWindows, windows.size() - first));
+    generate_windows(task, tensors, Role::kIn, part, data, draw, threads, bytes);
+    to_host(task, Role::kIn, bytes, inputs);
+    const Result<std::vector<double>> sums = oracle_totals(task, window_shapes(part), hyper, inputs, threads);
+    if (!sums.ok()) return sums.error();
+    for (size_t i = 0; i < sums.value().size(); ++i) totals.value()[i] += sums.value()[i];
+  }
+  return totals;
+}
+
 Result<StepJudgement> judge_windows(const TaskSpec& task, std::span<const TensorShape> tensors,
                                     std::span<const Window> windows, const HyperValues& hyper,
-                                    const BufferBytes& before, const BufferBytes& after, int threads) {
-  JudgeSpace space;
-  if (!is_elementwise(task)) {  // then the windows are the whole list
-    SB_ASSERT(windows.size() == tensors.size());
-    return judge_step(task, tensors, hyper, before, after, threads, space);
-  }
-  const size_t parts = std::min(static_cast<size_t>(std::max(threads, 1)) * 4, std::max<size_t>(windows.size(), 1));
-  std::vector<std::optional<Result<StepJudgement>>> results(parts);
-  run_parallel(threads, parts, [&](size_t p) {
-    const size_t begin = windows.size() * p / parts, end = windows.size() * (p + 1) / parts;
-    const std::span<const Window> mine = windows.subspan(begin, end - begin);
-    BufferBytes mine_before(task.buffers.size()), mine_after(task.buffers.size());
-    for (size_t b = 0; b < task.buffers.size(); ++b) {
-      const auto cut = [&](const std::vector<Bytes>& from) {
-        return std::vector<Bytes>(from.begin() + static_cast<ptrdiff_t>(begin),
-                                  from.begin() + static_cast<ptrdiff_t>(end));
-      };
-      mine_before[b] = cut(before[b]);
-      if (task.buffers[b].role == Role::kInOut) mine_after[b] = cut(after[b]);
+                                    std::span<const double> totals, const BufferBytes& before, const BufferBytes& after,
+                                    int threads) {
+  // Runs of windows that one thread judges at once: some per thread where windows are small, a tensor each where they
+  // are whole, the largest first.
+  struct Run {
+    size_t first = 0, count = 0;
+    int64_t elements = 0;
+  };
+  std::vector<Run> runs;
+  if (judged_in_parts(task)) {
+    const size_t parts = std::min(static_cast<size_t>(std::max(threads, 1)) * 4, std::max<size_t>(windows.size(), 1));
+    for (size_t p = 0; p < parts; ++p) {
+      const size_t begin = windows.size() * p / parts;
+      runs.push_back({begin, windows.size() * (p + 1) / parts - begin, 0});
     }
+  } else {
+    for (size_t w = 0; w < windows.size(); ++w) {
+      SB_ASSERT(windows[w].first == 0 && windows[w].count == tensors[static_cast<size_t>(windows[w].tensor)].n);
+      runs.push_back({w, 1, windows[w].count});
+    }
+  }
+  std::vector<size_t> order(runs.size());
+  std::iota(order.begin(), order.end(), size_t{0});
+  std::stable_sort(order.begin(), order.end(), [&](size_t a, size_t b) { return runs[a].elements > runs[b].elements; });
+  // Every thread holds a tensor in double, seven to ten times.
+  size_t workers = static_cast<size_t>(std::max(threads, 1));
+  int64_t held = 0;
+  for (size_t i = 0; i < std::min(workers, order.size()); ++i) {
+    held += runs[order[i]].elements;
+    if (i > 0 && held > kMostHeldElements) workers = i;
+  }
+  const int inner_threads = std::max(1, threads / static_cast<int>(std::max<size_t>(runs.size(), 1)));
+
+  std::vector<std::optional<Result<StepJudgement>>> results(runs.size());
+  std::atomic<size_t> next{0};
+  run_parallel(static_cast<int>(workers), workers, [&](size_t) {
     JudgeSpace own;
-    results[p] = judge_step(task, window_shapes(mine), hyper, mine_before, mine_after, 1, own, mine);
+    std::vector<TensorShape> shapes;
+    for (size_t i = next.fetch_add(1); i < order.size(); i = next.fetch_add(1)) {
+      const Run& run = runs[order[i]];
+      const std::span<const Window> mine = windows.subspan(run.first, run.count);
+      shapes.clear();
+      for (const Window& window : mine) {
+        const TensorShape& shape = tensors[static_cast<size_t>(window.tensor)];
+        const bool whole = window.first == 0 && window.count == shape.n;
+        shapes.push_back(whole ? shape : make_shape({window.count}));
+      }
+      own.decisions.clear();  // of other elements
+      const JudgePart part{.windows = mine, .first_window = run.first, .totals = totals};
+      results[order[i]] = judge_step(task, shapes, hyper, before, after, inner_threads, own, part);
+    }
   });
   StepJudgement judgement;
   for (std::optional<Result<StepJudgement>>& result : results) {
@@ -288,10 +341,11 @@ Result<StepJudgement> judge_windows(const TaskSpec& task, std::span<const Tensor
 Result<StepJudgement> judge_first_step(Rig& rig, const TaskSpec& task, std::span<const TensorShape> tensors,
                                        const HyperValues& hyper, const LargeData& data, int threads) {
   StepJudgement judgement;
-  const bool elementwise = is_elementwise(task);
-  const std::vector<Window> windows = elementwise ? all_windows(tensors) : whole_tensors(tensors);
-  const size_t batch = elementwise ? std::max<size_t>(1, kBatchElements / static_cast<size_t>(kWindowElements))
-                                   : std::max<size_t>(1, windows.size());
+  const Result<std::vector<double>> totals = list_totals(task, tensors, hyper, data, 0, threads);
+  if (!totals.ok()) return totals.error();
+  const bool in_parts = judged_in_parts(task);
+  const std::vector<Window> windows = in_parts ? all_windows(tensors) : whole_tensors(tensors);
+  const int64_t most = in_parts ? kBatchElements : kWholeBatchElements;
   // One batch is judged while the next is read.
   struct Batch {
     std::span<const Window> windows;
@@ -306,8 +360,14 @@ Result<StepJudgement> judge_first_step(Rig& rig, const TaskSpec& task, std::span
     merge(judgement, std::move(result.value()));
     return {};
   };
-  for (size_t first = 0; first < windows.size() && !judgement.failure; first += batch) {
-    reading.windows = std::span(windows).subspan(first, std::min(batch, windows.size() - first));
+  for (size_t first = 0; first < windows.size() && !judgement.failure;) {
+    size_t count = 0;
+    for (int64_t elements = 0; first + count < windows.size(); ++count) {
+      elements += windows[first + count].count;
+      if (count > 0 && elements > most) break;
+    }
+    reading.windows = std::span(windows).subspan(first, count);
+    first += count;
     const Result<void> read = read_windows(rig, task, tensors, Role::kInOut, reading.windows, reading.after);
     const Result<void> finished = finish();
     if (!read.ok()) return read.error();
@@ -316,7 +376,8 @@ Result<StepJudgement> judge_first_step(Rig& rig, const TaskSpec& task, std::span
     judged = std::async(std::launch::async, [&] {
       for (const Role role : {Role::kInOut, Role::kIn})
         generate_windows(task, tensors, role, judging.windows, data, 0, threads, judging.before);
-      return judge_windows(task, tensors, judging.windows, hyper, judging.before, judging.after, threads);
+      return judge_windows(task, tensors, judging.windows, hyper, totals.value(), judging.before, judging.after,
+                           threads);
     });
   }
   if (const Result<void> finished = finish(); !finished.ok()) return finished.error();

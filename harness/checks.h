@@ -33,6 +33,7 @@ struct CheckContext {
   ProgressFn progress;            ///< may be empty
   bool one_at_a_time = false;     ///< one case after the other, each with all threads: the devices are one GPU
   int64_t max_case_elements = 0;  ///< edges and families: leave out cases of more elements; 0 = none
+  int64_t max_case_tensors = 0;   ///< edges and families: leave out cases of more tensors; 0 = none
   int64_t max_cases = 0;          ///< edges and families: only the first so many of what is left; 0 = all
   bool to_the_end = false;        ///< EvalOptions::to_the_end
 };
@@ -99,6 +100,8 @@ void fill_inputs(const TaskSpec& task, std::span<const TensorShape> tensors, con
                  const CaseData& data, int64_t draw, BufferBytes& bytes);
 /// Storage -> double for the buffers of one role.
 void to_host(const TaskSpec& task, Role role, const BufferBytes& bytes, HostState& host);
+/// `count` tensors from `first` on.
+void to_host(const TaskSpec& task, Role role, const BufferBytes& bytes, size_t first, size_t count, HostState& host);
 int64_t total_elements(std::span<const TensorShape> tensors);
 
 // --------------------------------------------------------------------------------------------- judgement of one step
@@ -113,6 +116,7 @@ struct StepJudgement {
 /// Memory that is used again from step to step.
 struct JudgeSpace {
   HostState state, scale, exact, stored;
+  std::vector<std::vector<double>> work;  ///< OracleTensor::work
   /// Per buffer with stochastic rounding: decisions of the step judged before, for correlations from step to step.
   std::map<size_t, RoundingDecisions> decisions;
 };
@@ -120,12 +124,18 @@ struct JudgeSpace {
 struct Window {
   int64_t tensor = 0, first = 0, count = 0;
 };
+/// Which part of a longer list is judged. All data are those parts, one after the other: `tensors[i]` of judge_step is
+/// `windows[i]`, and its bytes are before[b][first_window + i].
+struct JudgePart {
+  std::span<const Window> windows{};  ///< empty: the list is judged as it is
+  size_t first_window = 0;            ///< where the bytes of windows[0] lie
+  std::span<const double> totals{};   ///< oracle_totals() of the whole list, for tasks that have them
+};
 /// Oracle step from exactly `before` (states and inputs), compared with `after`, every element of every `inout` buffer.
-/// With `windows`, `tensors` and all data are those parts of a longer list, one per window, and failures name the place
-/// in that list; element-wise tasks only.
+/// With `part`, failures name the place in the longer list. Parts of tensors are for tasks with judged_in_parts().
 Result<StepJudgement> judge_step(const TaskSpec& task, std::span<const TensorShape> tensors, const HyperValues& hyper,
                                  const BufferBytes& before, const BufferBytes& after, int threads, JudgeSpace& space,
-                                 std::span<const Window> windows = {});
+                                 const JudgePart& part = {});
 /// First difference in the buffers of one role, bit by bit.
 struct BitDifference {
   size_t buffer = 0, tensor = 0;
@@ -181,8 +191,6 @@ Failure in_case(Failure failure, const std::string& check, const std::string& ca
 struct LargeData {
   uint64_t seed = 0;
 };
-/// Elements of such a task do not depend on one another: the oracle runs on any part of a tensor (oracle.cc).
-bool is_elementwise(const TaskSpec& task);
 /// The whole list in windows of at most kWindowElements; every window starts at a multiple of it.
 inline constexpr int64_t kWindowElements = int64_t{1} << 18;
 std::vector<Window> all_windows(std::span<const TensorShape> tensors);
@@ -201,10 +209,14 @@ void generate_windows(const TaskSpec& task, std::span<const TensorShape> tensors
                       BufferBytes& bytes);
 Result<void> read_windows(Rig& rig, const TaskSpec& task, std::span<const TensorShape> tensors, Role role,
                           std::span<const Window> windows, BufferBytes& bytes);
-/// judge_step over windows, shared among threads.
+/// oracle_totals() of the whole list with the inputs of step `draw`, a few windows at a time.
+Result<std::vector<double>> list_totals(const TaskSpec& task, std::span<const TensorShape> tensors,
+                                        const HyperValues& hyper, const LargeData& data, int64_t draw, int threads);
+/// judge_step over windows, shared among threads; `totals` are list_totals() of that step.
 Result<StepJudgement> judge_windows(const TaskSpec& task, std::span<const TensorShape> tensors,
                                     std::span<const Window> windows, const HyperValues& hyper,
-                                    const BufferBytes& before, const BufferBytes& after, int threads);
+                                    std::span<const double> totals, const BufferBytes& before, const BufferBytes& after,
+                                    int threads);
 /// Judges every element of the first step after generate_buffers(Role::kInOut), in parts.
 Result<StepJudgement> judge_first_step(Rig& rig, const TaskSpec& task, std::span<const TensorShape> tensors,
                                        const HyperValues& hyper, const LargeData& data, int threads);

@@ -104,21 +104,25 @@ double unusual_ratio(double expected, double got, double error, double limit, do
 
 }  // namespace
 
-std::vector<double> to_double(DType dtype, std::span<const std::byte> bytes) {
-  std::vector<double> out;
+void to_double(DType dtype, std::span<const std::byte> bytes, std::vector<double>& out) {
   switch (dtype) {
-    case DType::kF32: read_all<float>(bytes, out, [](float v) { return static_cast<double>(v); }); return out;
+    case DType::kF32: read_all<float>(bytes, out, [](float v) { return static_cast<double>(v); }); return;
     case DType::kBf16:
       read_all<uint16_t>(bytes, out, [](uint16_t v) {
         return static_cast<double>(std::bit_cast<float>(static_cast<uint32_t>(v) << 16));
       });
-      return out;
-    case DType::kF16: read_all<uint16_t>(bytes, out, from_f16); return out;
-    case DType::kU8: read_all<uint8_t>(bytes, out, [](uint8_t v) { return static_cast<double>(v); }); return out;
-    case DType::kI32: read_all<int32_t>(bytes, out, [](int32_t v) { return static_cast<double>(v); }); return out;
-    case DType::kI16: read_all<int16_t>(bytes, out, [](int16_t v) { return static_cast<double>(v); }); return out;
+      return;
+    case DType::kF16: read_all<uint16_t>(bytes, out, from_f16); return;
+    case DType::kU8: read_all<uint8_t>(bytes, out, [](uint8_t v) { return static_cast<double>(v); }); return;
+    case DType::kI32: read_all<int32_t>(bytes, out, [](int32_t v) { return static_cast<double>(v); }); return;
+    case DType::kI16: read_all<int16_t>(bytes, out, [](int16_t v) { return static_cast<double>(v); }); return;
   }
   SB_ASSERT(false);
+}
+
+std::vector<double> to_double(DType dtype, std::span<const std::byte> bytes) {
+  std::vector<double> out;
+  to_double(dtype, bytes, out);
   return out;
 }
 

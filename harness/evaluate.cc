@@ -25,6 +25,7 @@ using Clock = std::chrono::steady_clock;
 constexpr const char* kVm = "vm";
 // The pass on the VM before a GPU: every small edge case, and enough families to meet each kind of value.
 constexpr int64_t kSafetyElements = 1 << 16;
+constexpr int64_t kSafetyTensors = 1 << 10;  // thousands take the VM seconds, and the GPU, which runs them too, none
 constexpr int64_t kSafetyFamilies = 8;
 
 double since_ms(Clock::time_point start) {
@@ -189,6 +190,7 @@ Result<bool> run_safety_pass(EvalRecord& record, const TaskSpec& task, const Sui
   if (!openers.ok()) return openers.error();
   CheckContext context = context_of(record, task, compiled, openers.value(), options, progress);
   context.max_case_elements = kSafetyElements;
+  context.max_case_tensors = kSafetyTensors;
   CheckContext families = context;
   families.max_cases = kSafetyFamilies;
   const auto unsupported = [&](const Failure& failure) {

@@ -28,29 +28,33 @@ float value_at(const GenerateSpec& spec, uint64_t i) {
 }
 
 template <class Stored, class Convert>
-std::vector<std::byte> filled(const GenerateSpec& spec, int64_t first, int64_t count, Convert convert) {
-  std::vector<std::byte> bytes(static_cast<size_t>(count) * sizeof(Stored));
+void fill(const GenerateSpec& spec, int64_t first, int64_t count, std::vector<std::byte>& bytes, Convert convert) {
+  bytes.resize(static_cast<size_t>(count) * sizeof(Stored));
   for (int64_t i = 0; i < count; ++i) {
     const Stored stored = convert(value_at(spec, static_cast<uint64_t>(first + i)));
     std::memcpy(bytes.data() + static_cast<size_t>(i) * sizeof(Stored), &stored, sizeof(Stored));
   }
-  return bytes;
 }
 
 }  // namespace
 
-std::vector<std::byte> generated_values(const GenerateSpec& spec, int64_t first, int64_t count) {
+void generate_values(const GenerateSpec& spec, int64_t first, int64_t count, std::vector<std::byte>& out) {
   SB_ASSERT(first >= 0 && count >= 0);
   switch (spec.dtype) {
-    case DType::kF32: return filled<float>(spec, first, count, [](float value) { return value; });
-    case DType::kBf16: return filled<uint16_t>(spec, first, count, to_bf16);
-    case DType::kF16: return filled<uint16_t>(spec, first, count, to_f16);
+    case DType::kF32: fill<float>(spec, first, count, out, [](float value) { return value; }); return;
+    case DType::kBf16: fill<uint16_t>(spec, first, count, out, to_bf16); return;
+    case DType::kF16: fill<uint16_t>(spec, first, count, out, to_f16); return;
     case DType::kU8:
     case DType::kI32:
     case DType::kI16: break;
   }
   SB_ASSERT(false);
-  return {};
+}
+
+std::vector<std::byte> generated_values(const GenerateSpec& spec, int64_t first, int64_t count) {
+  std::vector<std::byte> out;
+  generate_values(spec, first, count, out);
+  return out;
 }
 
 }  // namespace stepbench

@@ -23,5 +23,7 @@ struct GenerateSpec {
 
 /// Elements [first, first + count) as stored.
 std::vector<std::byte> generated_values(const GenerateSpec& spec, int64_t first, int64_t count);
+/// The same into memory that is used again.
+void generate_values(const GenerateSpec& spec, int64_t first, int64_t count, std::vector<std::byte>& out);
 
 }  // namespace stepbench

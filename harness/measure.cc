@@ -25,6 +25,7 @@ struct Bench {
   HyperTrajectory trajectory;
   int64_t steps = 0;  ///< run so far
   int threads = 1;
+  BufferBytes before, after;  ///< of a judged step; their memory is used again
 };
 
 /// One of the kernels that take turns.
@@ -82,14 +83,14 @@ Result<TimedReport> run_sample(Bench& bench, Side& side, const List& list, std::
   if (!made.ok()) return made.error();
   const Result<HyperValues> hyper = hyper_at(bench.trajectory, t, false, false);
   if (!hyper.ok()) return hyper.error();
-  const bool elementwise = is_elementwise(task);
-  const bool in_full = k == 0 && (!elementwise || total_elements(list.tensors) <= list.rule.full_first_step_limit);
+  const bool in_parts = judged_in_parts(task);
+  const bool in_full = k == 0 && (!in_parts || total_elements(list.tensors) <= list.rule.full_first_step_limit);
   std::vector<Window> windows;
-  BufferBytes before, after;
+  BufferBytes &before = bench.before, &after = bench.after;
   if (verify && !in_full) {
-    windows = elementwise ? audit_windows(list.tensors, list.rule.audit_elements,
-                                          derive_seed(bench.data.seed, "windows", static_cast<uint64_t>(k)))
-                          : whole_tensors(list.tensors);
+    windows = in_parts ? audit_windows(list.tensors, list.rule.audit_elements,
+                                       derive_seed(bench.data.seed, "windows", static_cast<uint64_t>(k)))
+                       : whole_tensors(list.tensors);
     const Result<void> read = read_windows(bench.rig, task, list.tensors, Role::kInOut, windows, before);
     if (!read.ok()) return read.error();
     generate_windows(task, list.tensors, Role::kIn, windows, bench.data, k, bench.threads, before);
@@ -110,7 +111,10 @@ Result<TimedReport> run_sample(Bench& bench, Side& side, const List& list, std::
   } else {
     const Result<void> read = read_windows(bench.rig, task, list.tensors, Role::kInOut, windows, after);
     if (!read.ok()) return read.error();
-    judged = judge_windows(task, list.tensors, windows, hyper.value(), before, after, bench.threads);
+    const Result<std::vector<double>> totals =
+        list_totals(task, list.tensors, hyper.value(), bench.data, k, bench.threads);
+    if (!totals.ok()) return totals.error();
+    judged = judge_windows(task, list.tensors, windows, hyper.value(), totals.value(), before, after, bench.threads);
   }
   if (!judged.ok()) return judged.error();
   ++side.verified_steps;
@@ -320,7 +324,7 @@ Result<MeasureOutcome> measure(const TimedKernel& candidate, std::span<const Tim
       std::clamp(static_cast<int>(rule.target_ms * 1e6 / pair_ns), rule.min_pairs, rule.max_pairs) / 2 * 2;
   const int64_t runs = rule.warm_ups + pairs;
   // Where a step can only be judged as a whole, it costs seconds to minutes: fewer of them.
-  const bool audited = is_elementwise(task);
+  const bool audited = judged_in_parts(task);
   a.stops = draw_stops(audited ? rule.verified_steps : 1, runs, derive_seed(bench.data.seed, "stops", 0));
   b.stops = audited ? draw_stops(1, runs, derive_seed(bench.data.seed, "stops", 1)) : std::set<int64_t>{runs - 1};
   a.runs = b.runs = 0;

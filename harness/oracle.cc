@@ -45,10 +45,10 @@ void spread(int threads, size_t count, const std::function<void(size_t)>& work) 
 
 }  // namespace
 
-bool is_elementwise(const TaskSpec& task) { return task.family == "elementwise" || task.family == "storage"; }
+namespace {
 
-Result<void> oracle_step(const TaskSpec& task, std::span<const TensorShape> tensors, const HyperValues& hyper,
-                         HostState& state, HostState* scale, int threads, const OracleDetail& detail) {
+/// kInvalidTask where this build has no oracle for the task.
+Result<const OracleEntry*> entry_of(const TaskSpec& task) {
   const std::span<const OracleEntry> table = oracle_table();
   const auto entry = std::find_if(table.begin(), table.end(), [&](const OracleEntry& e) { return task.id == e.task; });
   if (entry == table.end()) {
@@ -58,19 +58,61 @@ Result<void> oracle_step(const TaskSpec& task, std::span<const TensorShape> tens
                  .expected = "oracle_" + task.id,
                  .found = ""};
   }
+  if (entry->reduce != nullptr && task.family != "norm") {
+    return Error{.code = ErrorCode::kInvalidTask,
+                 .message = "only tasks of the family norm have sums over the list",
+                 .place = "tasks/" + task.id + "/task.json: /family",
+                 .expected = "norm, or no oracle_reduce_" + task.id,
+                 .found = task.family};
+  }
+  return &*entry;
+}
+
+}  // namespace
+
+bool judged_in_parts(const TaskSpec& task) {
+  if (task.family == "elementwise" || task.family == "storage") return true;
+  const Result<const OracleEntry*> entry = entry_of(task);
+  return entry.ok() && entry.value()->reduce != nullptr;
+}
+
+Result<std::vector<double>> oracle_totals(const TaskSpec& task, std::span<const TensorShape> tensors,
+                                          const HyperValues& hyper, HostState& state, int threads) {
+  const Result<const OracleEntry*> entry = entry_of(task);
+  if (!entry.ok()) return entry.error();
+  if (entry.value()->reduce == nullptr) return std::vector<double>();
+  // Every tensor's share by itself and then in order: the number of threads changes no bit of the sums.
+  std::vector<Totals> shares(tensors.size(), Totals{});
+  spread(threads, tensors.size(), [&](size_t t) {
+    std::vector<double*> inputs(task.buffers.size(), nullptr);
+    for (size_t b = 0; b < inputs.size(); ++b)
+      if (task.buffers[b].role == Role::kIn) inputs[b] = state.values[b][t].data();
+    const OracleTensor tensor{.n = tensors[t].n,
+                              .rows = tensors[t].rows,
+                              .cols = tensors[t].cols,
+                              .index = static_cast<int64_t>(t),
+                              .buffers = inputs,
+                              .scale = {},
+                              .exact = {},
+                              .stored = {}};
+    entry.value()->reduce(tensor, hyper.values, shares[t]);
+  });
+  std::vector<double> totals(kOracleTotals);
+  for (const Totals& share : shares)
+    for (size_t i = 0; i < totals.size(); ++i) totals[i] += share[i];
+  return totals;
+}
+
+Result<void> oracle_step(const TaskSpec& task, std::span<const TensorShape> tensors, const HyperValues& hyper,
+                         HostState& state, HostState* scale, int threads, const OracleDetail& detail) {
+  const Result<const OracleEntry*> entry = entry_of(task);
+  if (!entry.ok()) return entry.error();
   const size_t buffer_count = task.buffers.size();
   SB_ASSERT(hyper.values.size() == task.hyper.size());
   SB_ASSERT(state.values.size() == buffer_count);
 
   SB_ASSERT(detail.places.empty() || detail.places.size() == tensors.size());
-  if (entry->reduce != nullptr && is_elementwise(task)) {
-    return Error{.code = ErrorCode::kInvalidTask,
-                 .message = "a task with sums over the list cannot be judged in parts",
-                 .place = "tasks/" + task.id + "/task.json: /family",
-                 .expected = "norm or matrix, or no oracle_reduce_" + task.id,
-                 .found = task.family};
-  }
-  SB_ASSERT(entry->reduce == nullptr || detail.places.empty());  // the whole list, or the sums are wrong
+  SB_ASSERT(detail.work == nullptr || detail.work->size() == tensors.size());
 
   HostState* const exact = detail.exact;
   if (scale != nullptr) scale->values.resize(buffer_count);
@@ -105,11 +147,12 @@ Result<void> oracle_step(const TaskSpec& task, std::span<const TensorShape> tens
     }
   }
 
+  const bool in_parts = judged_in_parts(task);
   std::vector<Range> ranges;
   int64_t total = 0;
   for (size_t t = 0; t < tensors.size(); ++t) {
     total += tensors[t].n;
-    const int64_t length = is_elementwise(task) ? kRangeElements : std::max<int64_t>(tensors[t].n, 1);
+    const int64_t length = in_parts ? kRangeElements : std::max<int64_t>(tensors[t].n, 1);
     for (int64_t first = 0; first < tensors[t].n; first += length)
       ranges.push_back({t, first, std::min(first + length, tensors[t].n)});
   }
@@ -129,25 +172,19 @@ Result<void> oracle_step(const TaskSpec& task, std::span<const TensorShape> tens
   };
   const int wanted = total <= kInlineElements ? 1 : threads;
 
-  // Every tensor's share by itself and then in order: the number of threads changes no bit of the sums.
-  Totals totals{};
-  if (entry->reduce != nullptr) {
-    std::vector<Totals> shares(tensors.size(), Totals{});
-    spread(wanted, tensors.size(), [&](size_t t) {
-      OracleTensor tensor = tensor_at(t);
-      tensor.scale = {};
-      tensor.exact = {};
-      tensor.stored = {};
-      entry->reduce(tensor, hyper.values, shares[t]);
-    });
-    for (const Totals& share : shares)
-      for (size_t i = 0; i < totals.size(); ++i) totals[i] += share[i];
+  std::vector<double> totals(detail.totals.begin(), detail.totals.end());
+  if (totals.empty() && entry.value()->reduce != nullptr) {
+    SB_ASSERT(detail.places.empty());  // the whole list, or the sums are wrong
+    Result<std::vector<double>> made = oracle_totals(task, tensors, hyper, state, wanted);
+    if (!made.ok()) return made.error();
+    totals = std::move(made.value());
   }
 
   spread(wanted, ranges.size(), [&](size_t i) {
     OracleTensor tensor = tensor_at(ranges[i].tensor);
-    if (entry->reduce != nullptr) tensor.totals = totals;
-    entry->step(tensor, hyper.values, ranges[i].first, ranges[i].last);
+    tensor.totals = totals;
+    if (detail.work != nullptr) tensor.work = &(*detail.work)[ranges[i].tensor];
+    entry.value()->step(tensor, hyper.values, ranges[i].first, ranges[i].last);
   });
   return {};
 }

@@ -18,7 +18,7 @@ namespace {
 /// NaN counts as the worst ratio of all.
 bool worse(double ratio, double than) { return std::isnan(ratio) ? !std::isnan(than) : ratio > than; }
 
-Failure property_failure(const PropertySpec& property, size_t tensor, double value) {
+Failure property_failure(const PropertySpec& property, int64_t tensor, double value) {
   Failure failure;
   failure.verdict = Verdict::kWrongResult;
   failure.error_ratio = value / property.limit;
@@ -28,7 +28,7 @@ Failure property_failure(const PropertySpec& property, size_t tensor, double val
       std::isfinite(failure.error_ratio) ? fmt::format(" ({:.3g} x the limit)", failure.error_ratio) : std::string(),
       property.meaning);
   failure.buffer = property.buffer;
-  failure.tensor = static_cast<int64_t>(tensor);
+  failure.tensor = tensor;
   return failure;
 }
 
@@ -52,26 +52,33 @@ Result<PropertyOracle> property_oracle(const TaskSpec& task) {
 }
 
 PropertyJudgement judge_properties(const TaskSpec& task, OracleProperties measure, std::span<const TensorShape> tensors,
-                                   const HyperValues& hyper, HostState& state, const HostState& stored, int threads) {
+                                   std::span<const Window> windows, const HyperValues& hyper, JudgeSpace& space,
+                                   int threads) {
+  SB_ASSERT(windows.empty() || windows.size() == tensors.size());
+  SB_ASSERT(space.work.empty() || space.work.size() == tensors.size());
+  const auto index_of = [&](size_t t) { return windows.empty() ? static_cast<int64_t>(t) : windows[t].tensor; };
+  std::vector<std::vector<double>> own(space.work.empty() ? tensors.size() : 0);  // nothing is left from a step
   const size_t buffers = task.buffers.size(), properties = task.properties.size();
   // What a measurement forgets to write is right for no candidate.
   std::vector<double> values(properties * tensors.size(), std::numeric_limits<double>::quiet_NaN());
   run_parallel(threads, tensors.size(), [&](size_t t) {
     if (tensors[t].n == 0) return;
+    SB_ASSERT(windows.empty() || (windows[t].first == 0 && windows[t].count == tensors[t].n));
     std::vector<double*> pointers(buffers), nothing(buffers, nullptr);
     std::vector<const double*> got(buffers, nullptr);
     for (size_t b = 0; b < buffers; ++b) {
-      pointers[b] = state.values[b][t].data();
-      if (task.buffers[b].role == Role::kInOut) got[b] = stored.values[b][t].data();
+      pointers[b] = space.state.values[b][t].data();
+      if (task.buffers[b].role == Role::kInOut) got[b] = space.stored.values[b][t].data();
     }
     const OracleTensor tensor{.n = tensors[t].n,
                               .rows = tensors[t].rows,
                               .cols = tensors[t].cols,
-                              .index = static_cast<int64_t>(t),
+                              .index = index_of(t),
                               .buffers = pointers,
                               .scale = nothing,
                               .exact = nothing,
-                              .stored = got};
+                              .stored = got,
+                              .work = space.work.empty() ? &own[t] : &space.work[t]};
     measure(tensor, hyper.values, std::span(values).subspan(properties * t, properties));
   });
 
@@ -88,7 +95,7 @@ PropertyJudgement judge_properties(const TaskSpec& task, OracleProperties measur
       if (!(ratio_of(p) <= 1) && (!bad || worse(ratio_of(p), ratio_of(*bad)))) bad = p;  // also true for NaN
     }
     if (bad && !judgement.failure)
-      judgement.failure = property_failure(task.properties[*bad], t, values[properties * t + *bad]);
+      judgement.failure = property_failure(task.properties[*bad], index_of(t), values[properties * t + *bad]);
   }
   return judgement;
 }

@@ -5,6 +5,7 @@
 #include <optional>
 #include <span>
 
+#include "harness/checks.h"
 #include "harness/model.h"
 #include "harness/result.h"
 #include "harness/stages.h"
@@ -24,9 +25,11 @@ struct PropertyJudgement {
   double worst_ratio = 0;          ///< value / limit; NaN where a value is NaN
   size_t worst_property = 0;       ///< index in TaskSpec::properties
 };
-/// Measures every tensor that has elements, on up to `threads` threads. `state` holds the values after the oracle's own
-/// step and the inputs as they were given, `stored` the candidate's. `measure` is what property_oracle gave.
+/// Measures every tensor that has elements, on up to `threads` threads. `space` is as the oracle's own step left it:
+/// `state` with its values and the inputs as they were given, `stored` with the candidate's, `work` with what the step
+/// left, or empty. `windows` as in JudgePart: whole tensors of a longer list. `measure` is what property_oracle gave.
 PropertyJudgement judge_properties(const TaskSpec& task, OracleProperties measure, std::span<const TensorShape> tensors,
-                                   const HyperValues& hyper, HostState& state, const HostState& stored, int threads);
+                                   std::span<const Window> windows, const HyperValues& hyper, JudgeSpace& space,
+                                   int threads);
 
 }  // namespace stepbench

@@ -184,13 +184,25 @@ struct OracleDetail {
   HostState* exact = nullptr;             ///< filled for buffers with a rounding, empty for the others
   const HostState* stored = nullptr;      ///< what the candidate stored
   std::span<const OraclePlace> places{};  ///< one per tensor; empty: the tensors are the list
+  std::span<const double> totals{};       ///< oracle_totals() of the whole list, where the tensors are not all of it
+  /// One per tensor, filled for the task's properties (OracleTensor::work).
+  std::vector<std::vector<double>>* work = nullptr;
 };
+/// The oracle may be given any part of a tensor: elements do not depend on one another, or only through sums over the
+/// list (oracle_totals).
+bool judged_in_parts(const TaskSpec& task);
+/// The task's sums over `tensors` (OracleReduce), from the inputs in `state`; none for a task without. Sums of parts of
+/// a list add up to those of the list. kInvalidTask for an unknown task, or sums in a family that has none.
+Result<std::vector<double>> oracle_totals(const TaskSpec& task, std::span<const TensorShape> tensors,
+                                          const HyperValues& hyper, HostState& state, int threads);
 /// One oracle step in place. `scale`, when given, receives OracleTensor::scale in the same layout. Multithreaded over
 /// elements with up to `threads` threads.
 Result<void> oracle_step(const TaskSpec& task, std::span<const TensorShape> tensors, const HyperValues& hyper,
                          HostState& state, HostState* scale, int threads, const OracleDetail& detail = {});
 /// Storage bytes <-> double, exactly.
 std::vector<double> to_double(DType dtype, std::span<const std::byte> bytes);
+/// The same into memory that is used again.
+void to_double(DType dtype, std::span<const std::byte> bytes, std::vector<double>& out);
 double ulp_of(DType dtype, double value);
 
 struct CompareResult {

@@ -8,6 +8,7 @@
 
 #include <cstdint>
 #include <span>
+#include <vector>
 
 namespace stepbench {
 
@@ -36,21 +37,25 @@ struct OracleTensor {
   std::span<const double* const> stored;
   /// Sums over the whole list that the task's OracleReduce made before any tensor was updated; empty for tasks without.
   std::span<const double> totals{};
+  /// What a step leaves for the properties of the same tensor, so that they need not compute it again; null where
+  /// nothing will be asked, empty in properties where no step left anything.
+  std::vector<double>* work = nullptr;
 };
 
 /// One optimizer step over elements [first, last) of one tensor; called from several threads on disjoint
-/// ranges, cut at multiples of 256, for tasks of the families "elementwise" and "storage". `hyper` holds the task's
-/// Hyper fields in task.json order, exactly the fp32 / int values the device sees; derived fields (bias corrections
-/// ...) must be recomputed in double here.
+/// ranges, cut at multiples of 256, for tasks of the families "elementwise" and "storage" and those with an
+/// OracleReduce; for all others with whole tensors. `hyper` holds the task's Hyper fields in task.json order, exactly
+/// the fp32 / int values the device sees; derived fields (bias corrections ...) must be recomputed in double here.
 using OracleStep = void (*)(const OracleTensor& tensor, std::span<const double> hyper, int64_t first, int64_t last);
 
 /// How many sums an OracleReduce may make.
 inline constexpr int kOracleTotals = 4;
 
-/// Adds one tensor's share to sums over the list, which start at zero: what the step of one tensor must know of all
-/// others, such as the squared norm of the gradient. Called for every tensor, empty ones included, with all buffers as
-/// they are before the step; the tensor's other spans are empty. Shares are added in
-/// the order of the list, whatever the number of threads. Not for the families whose oracle may be cut into ranges.
+/// Adds one tensor's share to sums over the list, which start at zero: what the step of one element must know of all
+/// others, such as the squared norm of the gradient; given the sums, elements must not depend on one another. Called
+/// for every tensor, empty ones included, or for parts of it, with its inputs: the pointers of states are null, the
+/// tensor's other spans empty. Shares are added in the order of the list, whatever the number of threads. For tasks of
+/// the family "norm".
 using OracleReduce = void (*)(const OracleTensor& tensor, std::span<const double> hyper, std::span<double> totals);
 
 /// Measures what the candidate stored against what every right result has (TaskSpec::properties, one value for each).

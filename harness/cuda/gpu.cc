@@ -9,6 +9,7 @@
 #include <array>
 #include <cerrno>
 #include <chrono>
+#include <cstdlib>
 #include <cstring>
 #include <thread>
 
@@ -108,7 +109,8 @@ Result<void> Gpu::describe() {
   info_.arch = arch_of(major, minor);
   info_.detail = fmt::format("compute capability {}.{}, {} multiprocessors, {} MiB, driver for CUDA {}", major, minor,
                              info_.sms, memory_bytes >> 20, version_text(driver_->version));
-  lock_path_ = "/tmp/stepbench-gpu-";
+  const char* const folder = std::getenv("STEPBENCH_LOCKS");  // where containers that share a GPU share no /tmp
+  lock_path_ = fmt::format("{}/stepbench-gpu-", folder != nullptr && *folder != 0 ? folder : "/tmp");
   uuid_ = "GPU";
   for (size_t i = 0; i < sizeof(uuid.bytes); ++i) {
     lock_path_ += fmt::format("{:02x}", uuid.bytes[i]);

@@ -177,7 +177,7 @@ TEST_CASE("data for lists of real size are valid states: a skipped step leaves t
     const std::vector<TensorShape> tensors = {make_shape({97, 61}), make_shape({70001})};
     const bool matrices = task.family == "matrix";
     const std::span<const TensorShape> list = std::span(tensors).first(matrices ? 1 : 2);
-    const std::vector<Window> windows = is_elementwise(task) ? all_windows(list) : whole_tensors(list);
+    const std::vector<Window> windows = judged_in_parts(task) ? all_windows(list) : whole_tensors(list);
     const LargeData data{derive_seed(3, id)};
     BufferBytes bytes;
     for (const Role role : {Role::kInOut, Role::kIn}) generate_windows(task, list, role, windows, data, 0, 2, bytes);
@@ -192,7 +192,8 @@ TEST_CASE("data for lists of real size are valid states: a skipped step leaves t
     if (!has_skip) continue;
     const HyperTrajectory trajectory = draw_hyper(task, "gaussian", 7).value();
     const HyperValues skip = hyper_at(trajectory, 10, false, true).value();
-    const Result<StepJudgement> judged = judge_windows(task, list, windows, skip, bytes, bytes, 2);
+    const Result<StepJudgement> judged =
+        judge_windows(task, list, windows, skip, list_totals(task, list, skip, data, 0, 2).value(), bytes, bytes, 2);
     REQUIRE(judged.ok());
     CHECK(judged.value().elements_checked > 5000);
     INFO((judged.value().failure ? judged.value().failure->message : ""));

@@ -30,7 +30,7 @@ void measure_param(const OracleTensor& tensor, std::span<const double>, std::spa
 
 struct Tensors {
   std::vector<TensorShape> shapes;
-  HostState state, stored;
+  JudgeSpace space;
 };
 
 /// One tensor of two elements for each pair; an empty one in front.
@@ -38,11 +38,11 @@ Tensors tensors_of(const TaskSpec& task, const std::vector<std::pair<double, dou
   Tensors made;
   made.shapes.push_back(make_shape({0}));
   for (size_t i = 0; i < pairs.size(); ++i) made.shapes.push_back(make_shape({2}));
-  made.state.values.resize(task.buffers.size());
-  made.stored.values.resize(task.buffers.size());
+  made.space.state.values.resize(task.buffers.size());
+  made.space.stored.values.resize(task.buffers.size());
   for (size_t b = 0; b < task.buffers.size(); ++b) {
-    for (HostState* const host : {&made.state, &made.stored}) {
-      if (host == &made.stored && task.buffers[b].role == Role::kIn) continue;
+    for (HostState* const host : {&made.space.state, &made.space.stored}) {
+      if (host == &made.space.stored && task.buffers[b].role == Role::kIn) continue;
       host->values[b].emplace_back();
       for (const auto& [first, second] : pairs) host->values[b].push_back({first, second});
     }
@@ -80,7 +80,7 @@ TEST_CASE("a number above its limit or NaN is wrong, and the worst one is named"
       INFO(row.name << ", threads " << threads);
       Tensors tensors = tensors_of(task, row.pairs);
       const PropertyJudgement judgement =
-          judge_properties(task, measure_param, tensors.shapes, hyper, tensors.state, tensors.stored, threads);
+          judge_properties(task, measure_param, tensors.shapes, {}, hyper, tensors.space, threads);
       if (std::isnan(row.worst))
         CHECK(std::isnan(judgement.worst_ratio));
       else
@@ -95,6 +95,26 @@ TEST_CASE("a number above its limit or NaN is wrong, and the worst one is named"
   }
 }
 
+TEST_CASE("a failure names the tensor of the longer list, and the step's work reaches the measurement") {
+  const TaskSpec task = task_with_properties();
+  const HyperValues hyper = hyper_from_defaults(task, 1, {}).value();
+  Tensors tensors = tensors_of(task, {{0.1, 1}, {0.1, 1}});
+  const std::vector<Window> windows = {{40, 0, 0}, {41, 0, 2}, {47, 0, 2}};
+  const OracleProperties measure = [](const OracleTensor& tensor, std::span<const double>, std::span<double> values) {
+    values[0] = tensor.work->empty() ? 0 : tensor.work->front();
+    values[1] = tensor.index == 47 ? 100 : 0;
+  };
+  PropertyJudgement judgement = judge_properties(task, measure, tensors.shapes, windows, hyper, tensors.space, 1);
+  REQUIRE(judgement.failure);
+  CHECK(judgement.failure->tensor == 47);
+  CHECK_THAT(judgement.failure->message, Catch::Contains("in tensor 47"));
+
+  tensors.space.work = {{}, {1}, {}};
+  judgement = judge_properties(task, measure, tensors.shapes, windows, hyper, tensors.space, 1);
+  REQUIRE(judgement.failure);
+  CHECK(judgement.failure->tensor == 41);  // 1 of 0.5
+}
+
 TEST_CASE("what a measurement does not write is wrong") {
   const TaskSpec task = task_with_properties();
   const HyperValues hyper = hyper_from_defaults(task, 1, {}).value();
@@ -102,8 +122,7 @@ TEST_CASE("what a measurement does not write is wrong") {
   const OracleProperties one_only = [](const OracleTensor&, std::span<const double>, std::span<double> values) {
     values[0] = 0;
   };
-  const PropertyJudgement judgement =
-      judge_properties(task, one_only, tensors.shapes, hyper, tensors.state, tensors.stored, 1);
+  const PropertyJudgement judgement = judge_properties(task, one_only, tensors.shapes, {}, hyper, tensors.space, 1);
   REQUIRE(judgement.failure);
   CHECK(judgement.failure->buffer == "exp_avg");
 }

@@ -116,7 +116,34 @@ TEST_CASE("threads change no bit of the sums, and the order of the list changes 
   CHECK(worst < 1e-14);
 }
 
-TEST_CASE("a task whose oracle may be cut has no sums over the list") {
+TEST_CASE("sums of parts add up to those of the list, and with them a part is judged alone") {
+  const TaskSpec& task = clip_adamw();
+  const std::vector<TensorShape> list = {make_shape({600}), make_shape({40})};
+  const HyperValues hyper = hyper_from_defaults(task, 9, Overrides{{"max_norm", 0.5}}).value();
+  HostState whole = state_of({std::vector<double>(600, 0.25), std::vector<double>(40, -2)});
+  // 600/16 + 40*4 = 197.5, exactly.
+  const Result<std::vector<double>> totals = oracle_totals(task, list, hyper, whole, 2);
+  REQUIRE(totals.ok());
+  CHECK(totals.value().at(0) == 197.5);
+  const std::vector<TensorShape> parts = {make_shape({512}), make_shape({88}), make_shape({40})};
+  HostState cut =
+      state_of({std::vector<double>(512, 0.25), std::vector<double>(88, 0.25), std::vector<double>(40, -2)});
+  CHECK(oracle_totals(task, parts, hyper, cut, 1).value().at(0) == 197.5);
+
+  REQUIRE(oracle_step(task, list, hyper, whole, nullptr, 1).ok());
+  HostState part = state_of({std::vector<double>(88, 0.25)});
+  const OraclePlace place{.tensor = 0, .first = 512};
+  const OracleDetail detail{.places = {&place, 1}, .totals = totals.value()};
+  REQUIRE(oracle_step(task, {&parts[1], 1}, hyper, part, nullptr, 1, detail).ok());
+  CHECK(part.values[kExpAvg][0][87] == whole.values[kExpAvg][0][599]);
+  CHECK(part.values[kExpAvg][0][0] == Approx((1 - 0.9f) * 0.25 * 0.5 / (std::sqrt(197.5) + 1e-6)).epsilon(1e-6));
+
+  CHECK(judged_in_parts(task));
+  CHECK_FALSE(judged_in_parts(load_task("lamb").value()));  // norms of whole tensors
+  CHECK(oracle_totals(load_task("lamb").value(), list, hyper, whole, 1).value().empty());
+}
+
+TEST_CASE("a task of a family without sums has none") {
   TaskSpec task = clip_adamw();
   const TensorShape shape = make_shape({1});
   const HyperValues hyper = hyper_from_defaults(task, 1, {}).value();
