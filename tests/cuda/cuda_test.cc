@@ -235,41 +235,37 @@ TEST_CASE("the GPU and the VM agree on every baseline, variant, mutant and attac
     rows[i].vm = record.ok() ? std::string(to_text(record.value().verdict)) : "error: " + to_text(record.error());
   });
   std::printf("vm: %.1f s\n", seconds());
-  // Some processes side by side, each for as many kernels as it survives: most of their time goes to the host's work.
-  const char* const wanted = std::getenv("STEPBENCH_TEST_PROCESSES");
-  const size_t kProcesses = wanted != nullptr ? std::stoul(wanted) : 4;
-  in_parallel(kProcesses, kProcesses, [&](size_t process) {
-    for (size_t next = process; next < kernels.size();) {
-      std::string list;
-      for (size_t i = next; i < kernels.size(); i += kProcesses)
-        list += fmt::format("{}\t{}\t{}\n", i, kernels[i].path, kernels[i].task);
-      const std::string locks = folder.path() + fmt::format("/locks{}", process);
-      std::filesystem::create_directories(locks + "/context");
-      const Outcome outcome = run_in_child({"eval", folder.write(fmt::format("list{}", process), list), locks}, 600);
-      std::istringstream lines(outcome.child.out);
-      std::string line;
-      size_t answered = 0;
-      while (std::getline(lines, line)) {
-        if (line.rfind("result ", 0) != 0) continue;
-        std::istringstream fields(line.substr(7));
-        std::string index, verdict, worst, message;
-        std::getline(fields, index, '\t');
-        std::getline(fields, verdict, '\t');
-        std::getline(fields, worst, '\t');
-        std::getline(fields, message);
-        Row& row = rows.at(std::stoul(index));
-        row.alone = verdict;
-        row.worst = worst;
-        row.message = message;
-        ++answered;
-      }
-      if (answered == 0) {
-        rows[next].alone = "no answer: " + outcome.child.err;
-        answered = 1;
-      }
-      next += answered * kProcesses;
+  // One process for as many as it survives.
+  const std::string locks = folder.path() + "/locks";
+  std::filesystem::create_directories(locks + "/context");
+  for (size_t next = 0; next < kernels.size();) {
+    std::string list;
+    for (size_t i = next; i < kernels.size(); ++i)
+      list += fmt::format("{}\t{}\t{}\n", i, kernels[i].path, kernels[i].task);
+    const Outcome outcome = run_in_child({"eval", folder.write("list", list), locks}, 900);
+    std::istringstream lines(outcome.child.out);
+    std::string line;
+    size_t answered = 0;
+    while (std::getline(lines, line)) {
+      if (line.rfind("result ", 0) != 0) continue;
+      std::istringstream fields(line.substr(7));
+      std::string index, verdict, worst, message;
+      std::getline(fields, index, '\t');
+      std::getline(fields, verdict, '\t');
+      std::getline(fields, worst, '\t');
+      std::getline(fields, message);
+      Row& row = rows.at(std::stoul(index));
+      row.alone = verdict;
+      row.worst = worst;
+      row.message = message;
+      ++answered;
     }
-  });
+    if (answered == 0) {
+      rows[next].alone = "no answer: " + outcome.child.err;
+      answered = 1;
+    }
+    next += answered;
+  }
   std::printf("GPU alone: %.1f s\n", seconds());
   std::map<std::string, std::map<std::string, int>> counts;
   std::printf("| kernel | vm | GPU alone | what the GPU says |\n|---|---|---|---|\n");
