@@ -62,6 +62,10 @@ set(oracle_rows "")
 foreach(source ${oracle_sources})
   get_filename_component(folder ${source} DIRECTORY)
   get_filename_component(id ${folder} NAME)
+  file(STRINGS ${source} definition REGEX "^void oracle_${id}\\(")
+  if(NOT definition)
+    message(FATAL_ERROR "${source} does not define `void oracle_${id}(`: the function has the name of the task's folder")
+  endif()
   string(APPEND oracle_declarations "void oracle_${id}(const OracleTensor&, std::span<const double>, int64_t, int64_t);\n")
   # Optional functions are found by their definitions; an edit of the file configures again.
   set_property(DIRECTORY ${CMAKE_SOURCE_DIR} APPEND PROPERTY CMAKE_CONFIGURE_DEPENDS ${source})
@@ -89,17 +93,39 @@ std::span<const OracleEntry> oracle_table() {
 }
 }  // namespace stepbench
 " @ONLY)
-# What oracles share: linear algebra. Optimised in every build type: it is the time of the matrix tasks' oracles.
-sb_component(sb_linear_algebra SOURCES ${CMAKE_SOURCE_DIR}/tasks/linear_algebra.cc LINK Eigen3::Eigen Threads::Threads)
+# What oracles share: linear algebra, its kernels once per instruction-set level. Optimised in every build type: it is
+# the time of the matrix tasks' oracles. Sanitizers see the first level only, whose source is that of the others and
+# which the tests call as well: with them AVX-512 takes minutes to compile.
+add_library(sb_unsanitized INTERFACE)
+target_compile_options(sb_unsanitized INTERFACE $<$<BOOL:${STEPBENCH_SANITIZE}>:-fno-sanitize=all>)
+set(linear_algebra_base "")
+set(linear_algebra_avx2 -mavx2 -mfma)
+set(linear_algebra_avx512 -mavx2 -mfma -mavx512f -mavx512bw -mavx512cd -mavx512dq -mavx512vl)
+foreach(level base avx2 avx512)
+  add_library(sb_linear_algebra_${level} OBJECT ${CMAKE_SOURCE_DIR}/tasks/linear_algebra_level.cc)
+  target_link_libraries(sb_linear_algebra_${level} PRIVATE sb_flags Eigen3::Eigen)
+  if(NOT level STREQUAL base)
+    target_link_libraries(sb_linear_algebra_${level} PRIVATE sb_unsanitized)  # after sb_flags: the last word counts
+  endif()
+  target_compile_definitions(sb_linear_algebra_${level} PRIVATE SB_ISA=isa_${level} SB_EIGEN=eigen_${level}
+    SB_ISA_NAME="${level}")
+  # GCC 12 takes _mm512_undefined_pd() of its own headers for a mistake.
+  target_compile_options(sb_linear_algebra_${level} PRIVATE -march=x86-64-v2 ${linear_algebra_${level}} -O3
+    $<$<CXX_COMPILER_ID:GNU>:-Wno-maybe-uninitialized>)
+endforeach()
+sb_component(sb_linear_algebra
+  SOURCES ${CMAKE_SOURCE_DIR}/tasks/linear_algebra.cc $<TARGET_OBJECTS:sb_linear_algebra_base>
+          $<TARGET_OBJECTS:sb_linear_algebra_avx2> $<TARGET_OBJECTS:sb_linear_algebra_avx512>
+  LINK Threads::Threads)
 target_compile_options(sb_linear_algebra PRIVATE -O3)
 
 sb_component(sb_task
-  SOURCES ${H}/task.cc ${H}/json_reader.cc ${H}/shapes.cc ${H}/inputs.cc ${H}/code_map.cc ${H}/hyper.cc ${H}/formula.cc ${H}/oracle.cc ${H}/compare.cc ${H}/mutants.cc
+  SOURCES ${H}/task.cc ${H}/json_reader.cc ${H}/shapes.cc ${H}/inputs.cc ${H}/code_map.cc ${H}/hyper.cc ${H}/formula.cc ${H}/floor.cc ${H}/oracle.cc ${H}/compare.cc ${H}/mutants.cc
           ${oracle_sources} ${CMAKE_BINARY_DIR}/generated/oracle_table.cc
   LINK sb_linear_algebra sb_base fmt::fmt nlohmann_json::nlohmann_json ${MUPARSER_LIBRARY} Threads::Threads)
 
 # candidates: plan, expressions, sessions
-sb_component(sb_plan SOURCES ${H}/candidate.cc ${H}/candidate_files.cc ${H}/plan_json.cc ${H}/expression.cc ${H}/plan.cc ${H}/plan_gemm.cc ${H}/arguments.cc ${H}/session.cc
+sb_component(sb_plan SOURCES ${H}/candidate.cc ${H}/candidate_files.cc ${H}/plan_json.cc ${H}/expression.cc ${H}/plan.cc ${H}/plan_gemm.cc ${H}/plan_tensor_map.cc ${H}/arguments.cc ${H}/session.cc
   LINK sb_task)
 
 # compiler front end
@@ -168,6 +194,10 @@ sb_tests(ptx sb_catch sb_ptx)
 sb_tests(arithmetic sb_catch sb_arithmetic)
 sb_tests(vm sb_catch sb_vm)
 sb_tests(task sb_catch sb_task)
+add_test(NAME "task: code for one instruction-set level has names of its own"
+  COMMAND ${CMAKE_SOURCE_DIR}/tests/task/check_level_symbols.sh ${CMAKE_NM} base $<TARGET_OBJECTS:sb_linear_algebra_base>
+          avx2 $<TARGET_OBJECTS:sb_linear_algebra_avx2> avx512 $<TARGET_OBJECTS:sb_linear_algebra_avx512>)
+set_property(TEST "task: code for one instruction-set level has names of its own" PROPERTY LABELS task)
 sb_tests(plan sb_catch sb_plan)
 sb_tests(compile sb_catch_child sb_compile sb_task)
 sb_tests(check sb_catch_child sb_check)

@@ -237,6 +237,12 @@ std::optional<Refusal> first_refusal(const ptx::Module& module, const AddressFlo
           std::any_of(instruction.operands.begin(), instruction.operands.end(), [](const ptx::Operand& operand) {
             return operand.kind == ptx::OperandKind::kSpecial && operand.name == "%gridid";
           });
+      // PTX ISA, "tensormap.replace", "tensormap.cp_fenceproxy": a descriptor of the kernel's own, which the checks of
+      // the plan's maps have not seen.
+      if (instruction.opcode == "tensormap")
+        refusals.push_back({instruction.place.ptx_line,
+                            "changes a tensor map on the device; maps come from the plan (\"tensor_map\") alone",
+                            author.place(instruction.place), instruction.text});
       if (counts_launches)
         refusals.push_back({instruction.place.ptx_line, "reads %gridid, which tells one launch from another",
                             author.place(instruction.place), instruction.text});

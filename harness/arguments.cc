@@ -13,6 +13,7 @@
 #include "harness/expression.h"
 #include "harness/plan_json.h"
 #include "harness/plan_messages.h"
+#include "harness/stages.h"
 
 namespace stepbench {
 
@@ -157,6 +158,33 @@ Result<Argument> member_argument(Argument argument, std::string_view owner, std:
                                     did_you_mean(argument.text, known_arguments(task, plan))));
 }
 
+Result<Argument> map_argument(Argument argument, std::string_view json, const TaskSpec& task, const Plan& plan) {
+  argument.kind = ArgumentKind::kTensorMap;
+  Result<PlanTensorMap> parsed = parse_tensor_map_json(json);
+  if (!parsed.ok()) return parsed.error();
+  PlanTensorMap& map = argument.map.emplace(std::move(parsed).value());
+  constexpr std::string_view kScratch = "scratch.";
+  argument.map_of_scratch = map.of.compare(0, kScratch.size(), kScratch) == 0;
+  argument.index = argument.map_of_scratch ? find_scratch(plan, std::string_view(map.of).substr(kScratch.size()))
+                                           : find_buffer(task, map.of);
+  if (argument.index < 0) {
+    std::vector<std::string> known;
+    for (const BufferSpec& buffer : task.buffers) known.push_back(buffer.name);
+    for (const auto& [name, bytes] : plan.scratch) known.push_back("scratch." + name);
+    return argument_error(fmt::format("a tensor map is of a buffer or of scratch.<name>, found `{}`{}",
+                                      shortened(map.of), did_you_mean(map.of, known)),
+                          map.of);
+  }
+  if (!map.dtype && argument.map_of_scratch)
+    return argument_error(fmt::format("the tensor map of `{}` needs a \"dtype\": scratch is bytes", map.of));
+  if (!map.dtype) map.dtype = task.buffers[static_cast<size_t>(argument.index)].dtype;
+  const bool real = *map.dtype == DType::kF32 || *map.dtype == DType::kBf16 || *map.dtype == DType::kF16;
+  if (map.nan_outside && !real)
+    return argument_error(fmt::format("\"oob\": \"nan\" is for f32, bf16 and f16; the tensor map of `{}` is of {}",
+                                      map.of, to_text(*map.dtype)));
+  return argument;
+}
+
 const char* kind_word(ScalarKind kind) {
   switch (kind) {
     case ScalarKind::kInteger: return "integer";
@@ -242,8 +270,7 @@ Result<Argument> parse_argument(const std::string& text, const TaskSpec& task, c
   if (is_identifier(name)) {
     if (name == "tensor_map" && !trimmed(rest).empty() && trimmed(rest)[0] == '{') {
       if (view.back() != '}') return argument_error("the `tensor_map{` is not closed by `}`");
-      argument.kind = ArgumentKind::kTensorMap;
-      return argument;
+      return map_argument(argument, trimmed(rest), task, plan);
     }
     if (rest.substr(0, 2) == "[]") return table_argument(argument, name, rest.substr(2), task);
     if (!rest.empty() && rest[0] == '.') {
@@ -283,7 +310,12 @@ Result<Argument> parse_argument(const std::string& text, const TaskSpec& task, c
 }
 
 std::optional<Error> check_argument_scope(const Argument& argument, LaunchFor scope) {
-  if (argument.kind != ArgumentKind::kBuffer || scope == LaunchFor::kTensor) return std::nullopt;
+  if (scope == LaunchFor::kTensor) return std::nullopt;
+  if (argument.kind == ArgumentKind::kTensorMap && !argument.map_of_scratch)
+    return argument_error(
+        fmt::format("a tensor map of `{}` is of one tensor and the launch is for {}: use \"for\": \"tensor\"",
+                    argument.map->of, scope == LaunchFor::kStep ? "the whole step" : "all tensors of a shape"));
+  if (argument.kind != ArgumentKind::kBuffer) return std::nullopt;
   const std::string_view name = std::string_view(argument.text).substr(0, argument.text.find_first_of(" \t\r\n+"));
   if (scope == LaunchFor::kStep)
     return argument_error(fmt::format(
@@ -317,7 +349,16 @@ std::optional<Error> check_parameter(const Argument& argument, const KernelParam
     case ArgumentKind::kHyperStruct:
       fits = parameter.kind == ScalarKind::kBytes && parameter.bytes == 4 * task.hyper.size();
       break;
-    case ArgumentKind::kTensorMap: fits = parameter.kind == ScalarKind::kBytes && parameter.bytes == 128; break;
+    case ArgumentKind::kTensorMap:
+      fits = parameter.kind == ScalarKind::kBytes && parameter.bytes == sizeof(TensorMapBytes);
+      // cuTensorMapEncodeTiled: a descriptor is aligned to 64 bytes.
+      if (fits && parameter.align_bytes < 64)
+        return argument_error(
+            fmt::format("argument {} is a tensor map, which is aligned to 64 bytes, but kernel `{}` declares a struct "
+                        "aligned to {} there: "
+                        "use TensorMap of <stepbench.cuh>, as `const __grid_constant__ TensorMap`",
+                        position, kernel, parameter.align_bytes));
+      break;
   }
   if (fits) return std::nullopt;
   return argument_error(fmt::format("argument {} (`{}`) is {}, but kernel `{}` declares a {}-byte {} parameter there",
@@ -346,6 +387,11 @@ std::optional<Error> put_integer(const Argument& argument, const KernelParameter
   }
   put_width(parameter, value, bytes);
   return std::nullopt;
+}
+
+void put_tensor_map(const KernelParameter& parameter, const TensorMapBytes& map, std::span<std::byte> bytes) {
+  SB_ASSERT(parameter.bytes == sizeof map);
+  put(parameter, map, bytes);
 }
 
 void put_literal(const Argument& argument, const KernelParameter& parameter, std::span<std::byte> bytes) {

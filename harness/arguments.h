@@ -9,6 +9,7 @@
 
 #include "harness/device.h"
 #include "harness/model.h"
+#include "harness/plan_tensor_map.h"
 #include "harness/result.h"
 
 namespace stepbench {
@@ -38,6 +39,8 @@ struct Argument {
   int64_t integer = 0;           ///< literals (true is 1)
   double real = 0;
   bool is_boolean = false;
+  std::optional<PlanTensorMap> map{};  ///< kTensorMap, with its dtype; `index` is of the buffer or scratch it is of
+  bool map_of_scratch = false;
 };
 
 bool is_pointer(ArgumentKind kind);
@@ -56,6 +59,7 @@ std::optional<Error> check_parameter(const Argument& argument, const KernelParam
 void put_address(const KernelParameter& parameter, uint64_t address, std::span<std::byte> bytes);
 std::optional<Error> put_integer(const Argument& argument, const KernelParameter& parameter, size_t position,
                                  int64_t value, std::span<std::byte> bytes);
+void put_tensor_map(const KernelParameter& parameter, const TensorMapBytes& map, std::span<std::byte> bytes);
 void put_literal(const Argument& argument, const KernelParameter& parameter, std::span<std::byte> bytes);
 /// Writes a hyperparameter or the whole struct from the packed Hyper struct (4 bytes per field).
 void put_hyper(const Argument& argument, const KernelParameter& parameter, HyperType type,

@@ -11,7 +11,7 @@
 namespace stepbench {
 namespace {
 
-constexpr const char* kFormat = "calibration-1";
+constexpr const char* kFormat = "calibration-2";  // 1 had no arithmetic: another key, so it is measured again
 
 std::string key_of(const std::string& gpu_uuid) { return sha256_hex(fmt::format("{} {}", kFormat, gpu_uuid)); }
 
@@ -26,17 +26,20 @@ std::optional<Calibration> load_calibration(const std::string& gpu_uuid) {
   Calibration found;
   std::string format;
   words >> format >> found.gpu_uuid >> found.measured_utc >> found.read_bytes_per_s >> found.copy_bytes_per_s >>
-      found.launch_ns >> found.l2_bytes;
+      found.launch_ns >> found.l2_bytes >> found.fp32_flops_per_s >> found.fp32_sm_mhz >> found.tensor_flops_per_s >>
+      found.tensor_sm_mhz >> found.highest_sm_mhz;
   if (!words || format != kFormat || found.gpu_uuid != gpu_uuid) return std::nullopt;
   if (!is_rate(found.read_bytes_per_s) || !is_rate(found.copy_bytes_per_s)) return std::nullopt;
   return found;
 }
 
 Result<void> save_calibration(const Calibration& calibration) {
-  return write_cache(cache_folder(""), key_of(calibration.gpu_uuid),
-                     fmt::format("{} {} {} {:.17g} {:.17g} {:.17g} {}", kFormat, calibration.gpu_uuid,
-                                 calibration.measured_utc, calibration.read_bytes_per_s, calibration.copy_bytes_per_s,
-                                 calibration.launch_ns, calibration.l2_bytes));
+  const Calibration& c = calibration;
+  return write_cache(
+      cache_folder(""), key_of(c.gpu_uuid),
+      fmt::format("{} {} {} {:.17g} {:.17g} {:.17g} {} {:.17g} {:.17g} {:.17g} {:.17g} {:.17g}", kFormat, c.gpu_uuid,
+                  c.measured_utc, c.read_bytes_per_s, c.copy_bytes_per_s, c.launch_ns, c.l2_bytes, c.fp32_flops_per_s,
+                  c.fp32_sm_mhz, c.tensor_flops_per_s, c.tensor_sm_mhz, c.highest_sm_mhz));
 }
 
 Result<Calibration> calibration_of(const DeviceSource& source, const std::string& gpu_uuid,

@@ -129,7 +129,8 @@ class StepFeed {
 struct Distance {
   DriftPoint point;
   double rms_error = 0;
-  double limit_ratio = 0;  ///< rms_error in units of the limit; NaN when not finite, 0 where drift is not judged
+  double limit_ratio = 0;     ///< rms_error in units of the limit; NaN when not finite, 0 where drift is not judged
+  double rounding_share = 0;  ///< of the limit, in units of the movement: roundings to the storage format
   int64_t worst_tensor = -1, worst_element = -1;
   double worst_expected = 0, worst_got = 0;
 };
@@ -212,6 +213,7 @@ Distance measure(const BufferSpec& buffer, const std::vector<std::vector<double>
   if (buffer.tolerance.drift_ratio > 0) distance.limit_ratio = distance.rms_error / limit;
   const double mean = signed_sum / n;
   if (movement > 0) {
+    distance.rounding_share = rounding / movement;
     distance.point.rms_ratio = distance.rms_error / movement;
     distance.point.bias_ratio = mean / movement;
   } else {
@@ -229,11 +231,17 @@ Distance measure(const BufferSpec& buffer, const std::vector<std::vector<double>
 Failure drift_failure(const BufferSpec& buffer, const Distance& distance) {
   Failure failure;
   failure.verdict = Verdict::kDrift;
+  const std::string share =
+      distance.rounding_share > 0.01 * buffer.tolerance.drift_ratio
+          ? fmt::format(", with {:.2g} for roundings that nobody can avoid", distance.rounding_share)
+          : std::string();
   failure.message = fmt::format(
-      "{} drifted: RMS error is {:.3g} of the RMS movement at step {} (limit {:.3g}), though no single step is wrong; "
+      "{} drifted: RMS error is {:.3g} of the RMS movement at step {} (limit {:.3g}{}), though no single step is "
+      "wrong; "
       "furthest at tensor {} element {}: expected {:.9g}, got {:.9g}",
-      buffer.name, distance.point.rms_ratio, distance.point.step, buffer.tolerance.drift_ratio, distance.worst_tensor,
-      distance.worst_element, distance.worst_expected, distance.worst_got);
+      buffer.name, distance.point.rms_ratio, distance.point.step,
+      buffer.tolerance.drift_ratio + distance.rounding_share, share, distance.worst_tensor, distance.worst_element,
+      distance.worst_expected, distance.worst_got);
   failure.detail = fmt::format("error along the movement: {:.3g} of the movement, {}", distance.point.bias_ratio,
                                std::isinf(distance.point.bias_sigma)
                                    ? std::string("the same in every element")

@@ -94,6 +94,7 @@ Result<std::string> shrink_list(Shrinker& shrinker) {
   for (size_t chunk = (tensors.size() + 1) / 2; chunk > 0 && tensors.size() > 1; chunk /= 2) {
     for (size_t first = 0; first < tensors.size() && tensors.size() > 1;) {
       const size_t last = std::min(first + chunk, tensors.size());
+      if (last - first == tensors.size()) break;  // a list of nothing may fail, too, and tells nothing
       std::vector<TensorShape> rest = tensors;
       std::vector<int64_t> rest_streams = streams;
       const auto from = static_cast<std::ptrdiff_t>(first), to = static_cast<std::ptrdiff_t>(last);

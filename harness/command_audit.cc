@@ -30,7 +30,8 @@ constexpr const char* kRisks[] = {
     "a wrong kernel that resembles none of these may pass: the audit shows that the limits have teeth, not that they "
     "are "
     "complete",
-    "drift is watched for 10,000 steps at most (suite full); what shows later is not seen",
+    "drift is watched over as many steps as the suite has, 200 in smoke and 10,000 in full for most tasks; what shows "
+    "later is not seen",
     "the compiler, the driver and the GPU's own counters are trusted"};
 constexpr const char* kVmRisks[] = {
     "this was the VM: nothing here says how kernels behave that only a GPU runs, and no time was measured"};

@@ -11,6 +11,7 @@
 
 #include "harness/calibration.h"
 #include "harness/commands.h"
+#include "harness/cuda/gemm.h"
 #include "harness/own_kernels.h"
 #include "harness/record_folder.h"
 #include "harness/stages.h"
@@ -98,6 +99,14 @@ Finding find_cache() {  // the rule of cache.cc
           "make it writable; without it every evaluation compiles again"};
 }
 
+Finding find_products() {
+  const Result<cuda::CublasInfo> found = cuda::find_cublas();
+  if (!found.ok())
+    return {"cuBLASLt", false, false, to_text(found.error()),
+            "only plans with a gemm on a GPU need it, and the floor of matrix tasks"};
+  return {"cuBLASLt", true, false, fmt::format("{}, {}", found.value().version, found.value().library), ""};
+}
+
 Finding find_gpu() {
   const Result<DeviceSource> source = device_source("cuda", nullptr);
   if (!source.ok()) return {"GPU", false, false, to_text(source.error()), "nothing to do: candidates run on the VM"};
@@ -105,9 +114,17 @@ Finding find_gpu() {
 }
 
 std::string rates_text(const Calibration& rates) {
-  return fmt::format("reads {:.0f} GB/s, copies {:.0f} GB/s (read + written), an empty launch {:.2f} us, L2 {} MiB; {}",
-                     rates.read_bytes_per_s / 1e9, rates.copy_bytes_per_s / 1e9, rates.launch_ns / 1e3,
-                     rates.l2_bytes >> 20, rates.measured_utc);
+  const auto arithmetic = [](const char* what, double flops_per_s, double mhz) {
+    return flops_per_s > 0 ? fmt::format("{} {:.1f} TFLOP/s at {:.0f} MHz", what, flops_per_s / 1e12, mhz)
+                           : fmt::format("{} unknown", what);
+  };
+  return fmt::format(
+      "reads {:.0f} GB/s, copies {:.0f} GB/s (read + written), an empty launch {:.2f} us, L2 {} MiB; {}, {} (highest "
+      "{:.0f} MHz); {}",
+      rates.read_bytes_per_s / 1e9, rates.copy_bytes_per_s / 1e9, rates.launch_ns / 1e3, rates.l2_bytes >> 20,
+      arithmetic("fp32", rates.fp32_flops_per_s, rates.fp32_sm_mhz),
+      arithmetic("products in bf16", rates.tensor_flops_per_s, rates.tensor_sm_mhz), rates.highest_sm_mhz,
+      rates.measured_utc);
 }
 
 /// What times are judged against. `measure`: now, whatever was kept.
@@ -143,6 +160,7 @@ int run_doctor(const DoctorArguments& arguments) {
                                          find_cache(),
                                          find_records(arguments.records),
                                          find_gpu(),
+                                         find_products(),
                                          find_calibration(arguments.calibrate)};
   bool can_evaluate = true;
   for (const Finding& finding : findings) can_evaluate = can_evaluate && (finding.ok || !finding.needed);

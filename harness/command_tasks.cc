@@ -130,6 +130,18 @@ Result<std::string> render_suites(const TaskSpec& task) {
   return text;
 }
 
+/// What a step must at least do, per tensor.
+std::string render_floor(const TaskSpec& task) {
+  std::string text = fmt::format("Floor: {:.4g} DRAM bytes per parameter and step\n", task.bytes_per_param);
+  const std::pair<const char*, const std::string&> rows[] = {
+      {"operations in fp32", task.flops.fp32},
+      {"operations of products, which tensor cores may do", task.flops.tensor},
+      {"the same for the gate of an impossible time", task.flops.tensor_gate}};
+  for (const auto& [what, formula] : rows)
+    if (!formula.empty()) text += fmt::format("  {}: {} per tensor\n", what, formula);
+  return text;
+}
+
 Json task_to_json(const TaskSpec& task) {
   Json json;
   json["id"] = task.id;
@@ -137,7 +149,9 @@ Json task_to_json(const TaskSpec& task) {
   json["title"] = task.title;
   json["family"] = task.family;
   json["bytes_per_param"] = task.bytes_per_param;
-  json["flops_per_param"] = task.flops_per_param;
+  json["flops"] = {{"fp32", task.flops.fp32},
+                   {"tensor", task.flops.tensor},
+                   {"tensor_gate", task.flops.tensor_gate.empty() ? task.flops.tensor : task.flops.tensor_gate}};
   json["bitwise_deterministic"] = task.bitwise_deterministic;
   json["buffers"] = Json::array();
   for (const BufferSpec& buffer : task.buffers) {
@@ -225,8 +239,7 @@ int run_show(const ShowArguments& arguments) {
   if (!suites.ok()) return report_error(suites.error());
   fmt::print("{}: {} (version {}, family {})\n\n", task.id, task.title, task.version, task.family);
   if (readme.ok()) fmt::print("{}\n", readme.value());
-  fmt::print("Floor: {:.4g} DRAM bytes and {:.4g} operations per parameter and step.\n\n", task.bytes_per_param,
-             task.flops_per_param);
+  fmt::print("{}\n", render_floor(task));
   fmt::print("{}\n{}{}\n", render_buffers(task), render_properties(task), render_hyper(task));
   fmt::print("Conventions:\n");
   for (const auto& [decision, choice] : task.conventions) fmt::print("  {}: {}\n", decision, choice);

@@ -86,6 +86,29 @@ struct GemmSpec {
   GemmOperand a, b, c, d;
 };
 
+/// Order of 16-byte pieces in shared memory, repeated every so many bytes of the innermost dimension.
+enum class TensorMapSwizzle : uint8_t { kNone, k32B, k64B, k128B };
+/// What a load into L2 is widened to.
+enum class TensorMapL2 : uint8_t { kNone, k64B, k128B, k256B };
+
+/// A view of memory for the tensor memory accelerator (TMA): what cuTensorMapEncodeTiled of the CUDA driver API takes,
+/// innermost dimension first. The caller has checked it (check_tensor_map in plan_tensor_map.h).
+struct TensorMapSpec {
+  static constexpr size_t kMaxRank = 5;
+  uint64_t address = 0;  ///< of element (0, 0, ...)
+  DType dtype = DType::kF32;
+  int32_t rank = 1;
+  std::array<uint64_t, kMaxRank> dims{};               ///< elements
+  std::array<uint64_t, kMaxRank - 1> strides_bytes{};  ///< from one element of dimension i + 1 to the next
+  std::array<uint32_t, kMaxRank> box{};                ///< what one instruction moves, in elements of the view
+  std::array<uint32_t, kMaxRank> element_strides{1, 1, 1, 1, 1};
+  TensorMapSwizzle swizzle = TensorMapSwizzle::kNone;
+  TensorMapL2 l2 = TensorMapL2::kNone;
+  bool nan_outside = false;  ///< elements outside of dims read as NaN instead of 0
+};
+/// What a kernel gets of it: opaque, aligned to 64 bytes. All zero: no map.
+using TensorMapBytes = std::array<std::byte, 128>;
+
 struct LaunchSpec {
   ModuleId module;
   std::string entry;
@@ -174,6 +197,13 @@ class Device {
   virtual Result<void> use_own_kernels(const CompiledModule& module) {
     static_cast<void>(module);
     return {};
+  }
+
+  /// The descriptor of a view, for a kernel's parameter. kInvalidInput when the device refuses its values, kUnsupported
+  /// when it has no such thing.
+  virtual Result<TensorMapBytes> encode_tensor_map(const TensorMapSpec& spec) {
+    static_cast<void>(spec);
+    return Error{ErrorCode::kUnsupported, "this device has no tensor maps", "encode_tensor_map", "", info().name};
   }
 
   /// Runs one launch to completion. A candidate's defect is in LaunchReport::fault; after a fault the

@@ -247,23 +247,6 @@ Result<std::vector<TensorShape>> timed_tensors(const TimingSpec& spec, uint64_t 
   return tensors;
 }
 
-Floor floor_of(const TaskSpec& task, std::span<const TensorShape> tensors, const Calibration& calibration,
-               const MeasureRule& rule) {
-  SB_ASSERT(calibration.copy_bytes_per_s > 0 && calibration.read_bytes_per_s > 0);
-  const double bytes = task.bytes_per_param * static_cast<double>(total_elements(tensors));
-  double written = 0;
-  for (const BufferSpec& buffer : task.buffers) {
-    if (buffer.role != Role::kInOut) continue;
-    for (const TensorShape& shape : tensors)
-      written += static_cast<double>(buffer_elements(buffer, shape)) * dtype_bytes(buffer.dtype);
-  }
-  Floor floor;
-  floor.floor_ns = bytes / calibration.copy_bytes_per_s * 1e9;
-  const double from_memory = std::max(0.0, bytes - std::min(written, static_cast<double>(calibration.l2_bytes)));
-  floor.gate_ns = from_memory / (calibration.read_bytes_per_s * rule.gate_ratio) * 1e9;
-  return floor;
-}
-
 Result<MeasureOutcome> measure(const TimedKernel& candidate, std::span<const TimedKernel> baselines,
                                const TimingSpec& spec, const Calibration& calibration, const MeasureRule& rule,
                                const DeviceInfo& info) {
@@ -313,9 +296,14 @@ Result<MeasureOutcome> measure(const TimedKernel& candidate, std::span<const Tim
   report.params = total_elements(list.tensors);
   report.baseline = choice.value().kernel->name;
   report.baseline_sha256 = choice.value().kernel->context.candidate.sha256;
-  const Floor floor = floor_of(task, list.tensors, calibration, rule);
-  report.floor_ns = floor.floor_ns;
-  report.gate_ns = floor.gate_ns;
+  const Result<Floor> floor = floor_of(task, list.tensors, calibration, rule.gate);
+  if (!floor.ok()) return floor.error();
+  report.floor_ns = floor.value().floor_ns;
+  report.floor_by = floor.value().floor_by;
+  report.gate_ns = floor.value().gate_ns;
+  if (!floor.value().left_out.empty())
+    outcome.notes.push_back(fmt::format("timing of {}: the floor leaves out {}: this GPU's rate is not known",
+                                        list.name, floor.value().left_out));
 
   // By the baseline's time alone: a candidate cannot choose how often it is sampled.
   constexpr double kOverheadNs = 300'000;  // making data, flush, probe
@@ -373,12 +361,9 @@ Result<MeasureOutcome> measure(const TimedKernel& candidate, std::span<const Tim
   if (report.candidate_ns > 0 && report.candidate_ns < report.gate_ns) {
     Failure failure;
     failure.verdict = Verdict::kImpossibleTime;
-    failure.message = fmt::format(
-        "the median time {:.4g} us on {} is below {:.4g} us, in which this GPU cannot move what the update must read "
-        "and "
-        "write ({:.4g} bytes per parameter; {:.4g} GB/s when only reading)",
-        report.candidate_ns / 1e3, list.name, report.gate_ns / 1e3, task.bytes_per_param,
-        calibration.read_bytes_per_s / 1e9);
+    failure.message =
+        fmt::format("the median time {:.4g} us on {} is below {:.4g} us, in which {}", report.candidate_ns / 1e3,
+                    list.name, report.gate_ns / 1e3, floor.value().gate_reason);
     failure.expected = report.gate_ns;
     failure.got = report.candidate_ns;
     failure.error_ratio = report.gate_ns / report.candidate_ns;

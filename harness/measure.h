@@ -15,6 +15,7 @@
 #include <vector>
 
 #include "harness/checks.h"
+#include "harness/floor.h"
 
 namespace stepbench {
 
@@ -31,7 +32,7 @@ struct MeasureRule {
   double counter_ratio = 0.02;            ///< samples whose two clocks differ by more than this ...
   double counter_slack_ns = 10'000;       ///< ... and this, which holds two launches, drop their pair
   double dropped_ratio = 0.25;            ///< with more pairs dropped, nothing is said
-  double gate_ratio = 1.03;               ///< memory faster than calibrated by this is impossible
+  GateRule gate;                          ///< which times are impossible
 };
 
 /// A kernel to be timed: compiled, and a source of devices that know the harness's own kernels.
@@ -48,14 +49,6 @@ struct MeasureOutcome {
 
 /// The list's tensors; `hidden` varies every dimension by up to 10 %, equal ones alike.
 Result<std::vector<TensorShape>> timed_tensors(const TimingSpec& spec, uint64_t salt);
-
-/// Which time nothing can be under, and what a perfect kernel takes. Required bytes come from the task; up to an L2
-/// cache full of the written ones may still be in the cache when the clock stops.
-struct Floor {
-  double floor_ns = 0, gate_ns = 0;
-};
-Floor floor_of(const TaskSpec& task, std::span<const TensorShape> tensors, const Calibration& calibration,
-               const MeasureRule& rule);
 
 /// Error when a baseline fails: that is never the candidate's fault.
 Result<MeasureOutcome> measure(const TimedKernel& candidate, std::span<const TimedKernel> baselines,

@@ -187,6 +187,16 @@ struct PropertySpec {
   std::string meaning;  ///< what is measured, in one line, with its unit
 };
 
+/// Least arithmetic of one step, summed over the tensors of a list: formulas (formula.h) in `rows`, `cols` and `n` of
+/// one tensor. A multiplication with its addition counts as two. Empty: nothing that could be counted.
+struct FlopsSpec {
+  std::string fp32;    ///< on the fp32 units
+  std::string tensor;  ///< of products, in passes at the rate of bf16, for a kernel that does the same for all data
+  /// The same, such that no right kernel of that kind can do with less in any format and any order: a time below it is
+  /// impossible. Empty: `tensor`.
+  std::string tensor_gate;
+};
+
 struct TaskSpec {
   std::string id;  ///< folder name
   int32_t version = 1;
@@ -199,7 +209,7 @@ struct TaskSpec {
   std::map<std::string, Suite> suites;    ///< "smoke", "standard", "full"
   std::vector<std::string> input_families;
   double bytes_per_param = 0;  ///< least DRAM bytes per parameter and step
-  double flops_per_param = 0;
+  FlopsSpec flops;
   std::vector<std::string> allows{};                             ///< library calls that plans may make: "gemm"
   std::vector<PropertySpec> properties;                          ///< in the order of the oracle's values; may be empty
   std::vector<std::pair<std::string, std::string>> conventions;  ///< decision -> what this task fixes
@@ -353,6 +363,7 @@ struct Environment {
 };
 
 /// Rates of one GPU, measured on it (`stepbench doctor --calibrate`). A time is judged against these and no data sheet.
+/// Arithmetic counts a multiplication with its addition as two operations. Clocks: 0 unknown.
 struct Calibration {
   std::string gpu_uuid;
   std::string measured_utc;
@@ -360,6 +371,11 @@ struct Calibration {
   double copy_bytes_per_s = 0;  ///< bytes read + bytes written
   double launch_ns = 0;         ///< an empty kernel between two events, work queued ahead
   uint64_t l2_bytes = 0;
+  double fp32_flops_per_s = 0;    ///< fma on the fp32 units; 0 unknown
+  double fp32_sm_mhz = 0;         ///< SM clock while that was measured
+  double tensor_flops_per_s = 0;  ///< products in bf16, sums in fp32, by cuBLASLt; 0 unknown: no cuBLASLt here
+  double tensor_sm_mhz = 0;       ///< SM clock while that was measured
+  double highest_sm_mhz = 0;      ///< highest SM clock that the GPU allows
 };
 
 /// One optimizer step of the baseline and one of the candidate, timed next to each other.
@@ -375,6 +391,9 @@ struct TimingPair {
 /// What the times of a pair of kernels say.
 enum class SpeedWord : uint8_t { kFaster, kSlower, kSame, kUndecided };
 
+/// What decides how fast a perfect kernel is: moving the required bytes, or the arithmetic of one kind of unit.
+enum class FloorBy : uint8_t { kMemory, kFp32, kTensor };
+
 /// Candidate against baseline on one list of tensors. Raw samples included, so that anyone can compute it again.
 struct TimingReport {
   std::string list;
@@ -387,11 +406,12 @@ struct TimingReport {
   double speedup = 0;  ///< exp(median log(baseline / candidate)); above 1: the candidate is faster
   double speedup_low = 0, speedup_high = 0;  ///< 95 % interval of it, by order statistics
   SpeedWord word = SpeedWord::kUndecided;
-  double floor_ns = 0;         ///< required bytes at the copy rate, or flops at the peak: what a perfect kernel takes
-  double gate_ns = 0;          ///< a median below this is `impossible_time`
-  double floor_ratio = 0;      ///< floor_ns / candidate_ns
-  int64_t verified_steps = 0;  ///< timed steps whose results were compared with the oracle
-  int64_t verified_elements = 0;  ///< elements compared in them
+  double floor_ns = 0;  ///< required bytes or required arithmetic at the measured rates: a perfect kernel's time
+  FloorBy floor_by = FloorBy::kMemory;  ///< which of them takes longest
+  double gate_ns = 0;                   ///< a median below this is `impossible_time`
+  double floor_ratio = 0;               ///< floor_ns / candidate_ns
+  int64_t verified_steps = 0;           ///< timed steps whose results were compared with the oracle
+  int64_t verified_elements = 0;        ///< elements compared in them
   std::vector<TimingPair> pairs;
 };
 
@@ -405,10 +425,11 @@ struct Submission {
   double cost_usd = 0;
 };
 
-/// Everything one evaluation produced. The JSON form is record_version 2 (harness/README.md); version 1 lacks
-/// `submission`, `timing`, `calibration` and the environment's fields about a GPU.
+/// Everything one evaluation produced. The JSON form is record_version 3 (harness/README.md). Version 2 knows of no
+/// rates of arithmetic: its floors are by memory alone. Version 1 lacks `submission`, `timing`, `calibration` and the
+/// environment's fields about a GPU.
 struct EvalRecord {
-  int32_t record_version = 2;
+  int32_t record_version = 3;
   std::string id;           ///< first 16 hex digits of a hash over candidate, task, salt and time
   std::string created_utc;  ///< ISO 8601
   std::string task;

@@ -97,6 +97,22 @@ extern "C" __global__ void sb_probe(u64* marks) {
   marks[3] = end - begin;
 }
 
+extern "C" __global__ void __launch_bounds__(256) sb_fma(u32 rounds, float x, float y, float* sink) {
+  float chain[8];
+#pragma unroll
+  for (int k = 0; k < 8; ++k) chain[k] = (float)(threadIdx.x + k);
+  for (u32 round = 0; round < rounds; ++round) {
+#pragma unroll
+    for (int turn = 0; turn < 16; ++turn)
+#pragma unroll
+      for (int k = 0; k < 8; ++k) chain[k] = __fmaf_rn(chain[k], x, y);
+  }
+  float sum = 0;
+#pragma unroll
+  for (int k = 0; k < 8; ++k) sum += chain[k];
+  if (sum == -1.0f && sink != 0) *sink = sum;
+}
+
 extern "C" __global__ void sb_nothing() {}
 )cuda";
 
@@ -109,7 +125,7 @@ Result<CompiledModule> compile_own_kernels(const CompileOptions& options) {
   candidate.source = kSource;
   candidate.sha256 = sha256_hex(candidate.source);
   for (const char* const name : {own_kernel::kGenerate, own_kernel::kRead, own_kernel::kCopy, own_kernel::kGate,
-                                 own_kernel::kProbe, own_kernel::kNothing}) {
+                                 own_kernel::kProbe, own_kernel::kFma, own_kernel::kNothing}) {
     PlanLaunch launch;
     launch.kernel = name;
     candidate.plan.launches.push_back(std::move(launch));

@@ -2,6 +2,8 @@
 // Text only; a GPU loads what `compile` makes of it.
 #pragma once
 
+#include <cstdint>
+
 #include "harness/stages.h"
 
 namespace stepbench {
@@ -20,6 +22,10 @@ inline constexpr const char* kCopy = "sb_copy";
 inline constexpr const char* kGate = "sb_gate";
 /// (u64* marks): nanosecond counter into marks[1], then counts SM cycles for some 20 us: marks[2] cycles, marks[3] ns.
 inline constexpr const char* kProbe = "sb_probe";
+/// (u32 rounds, f32 x, f32 y, f32* sink): every thread does kFmasPerRound multiplications with additions in
+/// fp32 for each round, from registers, in eight independent chains; into `sink` it writes never.
+inline constexpr const char* kFma = "sb_fma";
+inline constexpr uint32_t kFmasPerRound = 128;
 /// (): nothing.
 inline constexpr const char* kNothing = "sb_nothing";
 }  // namespace own_kernel

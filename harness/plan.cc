@@ -168,6 +168,22 @@ class Preparation {
       }
       handle = added.value();
     }
+    std::vector<int> map;
+    if (argument.map) {
+      for (const TensorMapExpression& expression : tensor_map_expressions(*argument.map, *argument.map->dtype)) {
+        const Result<int> added = prepared_.expressions.add(expression.text);
+        std::optional<Error> error;
+        if (!added.ok())
+          error = added.error();
+        else
+          error = prepared_.expressions.check(added.value(), result.scope);
+        if (error)
+          return wrong(pointer, fmt::format("{} of the tensor map of `{}`: {}", expression.name, argument.map->of,
+                                            expression_message(*error, expression.text)));
+        map.push_back(added.value());
+      }
+    }
+    result.map_expressions.push_back(std::move(map));
     result.arguments.push_back(std::move(argument));
     result.argument_expressions.push_back(handle);
   }
@@ -362,8 +378,10 @@ class Expansion {
     if (!failure) shared_limit(launch, kernel, concrete, point);
     concrete.first_value = result_.values.size();
     for (size_t i = 0; i < launch.argument_expressions.size() && !failure; ++i) {
-      if (launch.argument_expressions[i] < 0) continue;
-      result_.values.push_back(value(launch.argument_expressions[i], fmt::format("{}/args/{}", pointer, i), point));
+      const std::string at = fmt::format("{}/args/{}", pointer, i);
+      if (launch.argument_expressions[i] >= 0)
+        result_.values.push_back(value(launch.argument_expressions[i], at, point));
+      for (const int handle : launch.map_expressions[i]) result_.values.push_back(value(handle, at, point));
     }
     if (!failure) add(concrete, pointer, point);
   }

@@ -36,9 +36,10 @@ struct PreparedLaunch {
   int shared_bytes = -1;
   int repeat = -1;  ///< groups only
   std::vector<Argument> arguments;
-  std::vector<int> argument_expressions;  ///< -1 for arguments without one
-  std::vector<int> gemm;                  ///< library calls only: expressions in the order of GemmNumber
-  int leaf = -1;                          ///< index in PreparedPlan::leaves; -1 for groups
+  std::vector<int> argument_expressions;          ///< -1 for arguments without one
+  std::vector<std::vector<int>> map_expressions;  ///< per argument; those of tensor maps, as tensor_map_expressions
+  std::vector<int> gemm;                          ///< library calls only: expressions in the order of GemmNumber
+  int leaf = -1;                                  ///< index in PreparedPlan::leaves; -1 for groups
   std::vector<PreparedLaunch> launches;
 };
 
@@ -69,7 +70,7 @@ struct ConcreteLaunch {
   int64_t tensor = -1;  ///< of a tensor launch
   int64_t group = -1;   ///< of a shape launch
   int64_t iteration = 0;
-  size_t first_value = 0;   ///< of the leaf's argument expressions, in order, in ExpandedPlan::values
+  size_t first_value = 0;   ///< of the leaf's argument and map expressions, in order, in ExpandedPlan::values
   size_t first_number = 0;  ///< the same for the kGemmNumbers numbers of a library call
 };
 

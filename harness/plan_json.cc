@@ -13,6 +13,7 @@
 #include <limits>
 
 #include "harness/plan_messages.h"
+#include "harness/stages.h"
 
 namespace stepbench {
 
@@ -194,6 +195,26 @@ std::pair<size_t, size_t> line_and_column(std::string_view file, size_t offset) 
   return {line, column};
 }
 
+/// The node as JSON without spaces, keys in the order given.
+std::string json_text(const Node& node) {
+  std::string text;
+  switch (node.type) {
+    case NodeType::kNull:
+    case NodeType::kBool:
+    case NodeType::kInteger:
+    case NodeType::kFloat: return node.text;
+    case NodeType::kString: return nlohmann::json(node.text).dump();
+    case NodeType::kArray:
+      for (const Node& item : node.items) text += (text.empty() ? "" : ",") + json_text(item);
+      return "[" + text + "]";
+    case NodeType::kObject:
+      for (const auto& [name, value] : node.members)
+        text += fmt::format("{}{}:{}", text.empty() ? "" : ",", nlohmann::json(name).dump(), json_text(value));
+      return "{" + text + "}";
+  }
+  return text;
+}
+
 /// Reads the tree. The first problem stops the reading of its level; what was read before stays unused.
 class PlanReader {
  public:
@@ -239,7 +260,80 @@ class PlanReader {
     return parsed;
   }
 
+  PlanTensorMap tensor_map(const Node& node, const std::string& pointer) {
+    PlanTensorMap map;
+    if (node.type != NodeType::kObject) {
+      wrong_type(pointer, "an object", node);
+      return map;
+    }
+    static const std::vector<std::string> kKeys = {
+        "of",         "dtype",   "dims", "strides_bytes", "box", "element_strides",
+        "interleave", "swizzle", "l2",   "oob",           "at",  "or_null"};
+    if (!known_keys(node, pointer, kKeys)) return map;
+    for (const char* required : {"of", "dims", "box"})
+      if (member(node, required) == nullptr) wrong(pointer, fmt::format("the tensor map has no \"{}\"", required));
+    for (const auto& [key, value] : node.members) {
+      if (failure) return map;
+      const std::string at = pointer_step(pointer, key);
+      if (key == "of") map.of = text(value, at);
+      if (key == "dtype") map.dtype = static_cast<DType>(word(value, at, kDTypes));
+      if (key == "dims") map.dims = expressions(value, at);
+      if (key == "strides_bytes") map.strides_bytes = expressions(value, at);
+      if (key == "box") map.box = expressions(value, at);
+      if (key == "element_strides") map.element_strides = expressions(value, at);
+      if (key == "interleave" && text(value, at) != "none" && !failure)
+        wrong(at, fmt::format("only `none` is offered, found `{}`", shortened(value.text)));
+      if (key == "swizzle") map.swizzle = static_cast<TensorMapSwizzle>(word(value, at, kSwizzles));
+      if (key == "l2") map.l2 = static_cast<TensorMapL2>(word(value, at, kL2));
+      if (key == "oob") map.nan_outside = word(value, at, kOutside) == 1;
+      if (key == "at") map.at = expression(value, at);
+      if (key == "or_null") {
+        if (value.type != NodeType::kBool) wrong_type(at, "true or false", value);
+        map.or_null = value.text == "true";
+      }
+    }
+    const size_t rank = map.dims.size();
+    const auto as_long = [&](const char* key, const std::vector<std::string>& list, size_t length) {
+      if (member(node, key) != nullptr && list.size() != length)
+        wrong(pointer_step(pointer, key),
+              fmt::format("{} numbers are expected for {} dims, found {}", length, rank, list.size()));
+    };
+    if (!failure && (rank < 1 || rank > TensorMapSpec::kMaxRank))
+      wrong(pointer + "/dims", fmt::format("1 to {} dims are expected, found {}", TensorMapSpec::kMaxRank, rank));
+    as_long("strides_bytes", map.strides_bytes, rank - 1);
+    as_long("box", map.box, rank);
+    as_long("element_strides", map.element_strides, rank);
+    return map;
+  }
+
  private:
+  // Words in the order of their enumerations.
+  static constexpr std::string_view kDTypes[] = {"f32", "bf16", "f16", "u8", "i32", "i16"};
+  static constexpr std::string_view kSwizzles[] = {"none", "32B", "64B", "128B"};
+  static constexpr std::string_view kL2[] = {"none", "64B", "128B", "256B"};
+  static constexpr std::string_view kOutside[] = {"zero", "nan"};
+
+  /// Index of the node's text among the words; 0 after a failure.
+  size_t word(const Node& node, const std::string& pointer, std::span<const std::string_view> words) {
+    const std::string found = text(node, pointer);
+    std::string known;
+    for (size_t i = 0; i < words.size(); ++i) {
+      if (found == words[i]) return i;
+      known.append(known.empty() ? "" : ", ").append(words[i]);
+    }
+    wrong(pointer, fmt::format("`{}` is not one of {}", shortened(found), known));
+    return 0;
+  }
+
+  /// One expression or a list of them.
+  std::vector<std::string> expressions(const Node& node, const std::string& pointer) {
+    if (node.type != NodeType::kArray) return {expression(node, pointer)};
+    std::vector<std::string> values;
+    for (size_t i = 0; i < node.items.size() && !failure; ++i)
+      values.push_back(expression(node.items[i], pointer_step(pointer, i)));
+    return values;
+  }
+
   void wrong(const std::string& pointer, std::string message) {
     if (!failure) failure = plan_failure(path_, pointer, std::move(message));
   }
@@ -531,8 +625,16 @@ class PlanReader {
     if (node.items.size() > kMaxArguments) wrong(pointer, fmt::format("more than {} arguments", kMaxArguments));
     for (size_t i = 0; i < node.items.size() && !failure; ++i) {
       const Node& item = node.items[i];
+      const std::string at = pointer_step(pointer, i);
+      const Node* map = item.type == NodeType::kObject ? member(item, "tensor_map") : nullptr;
+      if (map != nullptr) {
+        static const std::vector<std::string> kKeys = {"tensor_map"};
+        if (known_keys(item, at, kKeys)) tensor_map(*map, at + "/tensor_map");
+        values.push_back("tensor_map" + json_text(*map));
+        continue;
+      }
       if (item.type == NodeType::kNull || item.type == NodeType::kArray || item.type == NodeType::kObject)
-        wrong_type(pointer_step(pointer, i), "a string, a number or a boolean", item);
+        wrong_type(at, "a string, a number, a boolean or a {\"tensor_map\": ...}", item);
       values.push_back(item.text);
     }
     return values;
@@ -606,6 +708,29 @@ Judged<ParsedPlan> parse_plan_json(const std::string& path, std::string_view fil
   }
   parsed.first_line = static_cast<int32_t>(first_line);
   return parsed;
+}
+
+Result<PlanTensorMap> parse_tensor_map_json(std::string_view json) {
+  const auto invalid = [](const std::string& place, const std::string& message) {
+    return Error{ErrorCode::kInvalidInput,
+                 fmt::format("the tensor map is wrong{}: {}", place.empty() ? "" : " at " + place, message), "", "",
+                 ""};
+  };
+  TreeBuilder tree;
+  try {
+    nlohmann::json::sax_parse(json.begin(), json.end(), &tree);
+  } catch (const std::exception& error) {
+    return invalid("", "no valid JSON: " + syntax_sentence(error.what()));
+  }
+  if (tree.has_problem) return invalid(tree.problem_pointer, tree.problem);
+  if (tree.has_syntax_error) return invalid("", "no valid JSON: " + syntax_sentence(tree.syntax_message));
+  PlanReader reader("");
+  PlanTensorMap map = reader.tensor_map(tree.root, "");
+  // The reader's places are ": <pointer>", its file being none.
+  if (reader.failure)
+    return invalid(reader.failure->place.substr(std::min<size_t>(2, reader.failure->place.size())),
+                   reader.failure->message);
+  return map;
 }
 
 }  // namespace stepbench

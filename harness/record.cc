@@ -1,4 +1,4 @@
-// EvalRecord <-> JSON, record_version 2 (harness/README.md documents it field by field).
+// EvalRecord <-> JSON, record_version 3 (harness/README.md documents it field by field).
 //
 // The fields of every struct are listed once, in `fields()`; a Writer and a strict Reader walk the same list, so a
 // field cannot be written and forgotten in reading. This file does not touch the disk: record_folder.cc does.
@@ -20,7 +20,7 @@ namespace {
 
 using Json = nlohmann::ordered_json;
 
-constexpr int kRecordVersion = 2;
+constexpr int kRecordVersion = 3;
 constexpr int kOldestVersion = 1;
 constexpr int kMaxNesting = 100;   // brackets in a record's text; its own fields need fewer than 60
 constexpr int kMaxPlanDepth = 16;  // groups in groups; the plan reader allows fewer
@@ -114,6 +114,11 @@ void fields(A& a, T& calibration) {
   a("copy_bytes_per_s", calibration.copy_bytes_per_s);
   a("launch_ns", calibration.launch_ns);
   a("l2_bytes", calibration.l2_bytes);
+  a.optional("fp32_flops_per_s", calibration.fp32_flops_per_s);
+  a.optional("fp32_sm_mhz", calibration.fp32_sm_mhz);
+  a.optional("tensor_flops_per_s", calibration.tensor_flops_per_s);
+  a.optional("tensor_sm_mhz", calibration.tensor_sm_mhz);
+  a.optional("highest_sm_mhz", calibration.highest_sm_mhz);
 }
 
 template <class A, Is<TimingPair> T>
@@ -144,6 +149,7 @@ void fields(A& a, T& report) {
   a("speedup_high", report.speedup_high);
   a("word", report.word);
   a("floor_ns", report.floor_ns);
+  a.optional("floor_by", report.floor_by);  // before version 3 it was always memory
   a("gate_ns", report.gate_ns);
   a("floor_ratio", report.floor_ratio);
   a("verified_steps", report.verified_steps);
@@ -293,6 +299,7 @@ class Writer {
   }
   static Json encode(Verdict verdict) { return std::string(to_text(verdict)); }
   static Json encode(SpeedWord word) { return std::string(to_text(word)); }
+  static Json encode(FloorBy by) { return std::string(to_text(by)); }
   static Json encode(DType dtype) { return std::string(to_text(dtype)); }
   static Json encode(LaunchFor each) { return std::string(kLaunchForNames[static_cast<size_t>(each)]); }
   static Json encode(const std::pair<std::string, std::string>& pair) {
@@ -425,6 +432,11 @@ class Reader {
     const auto word = json.is_string() ? speed_word_from_text(json.get<std::string>()) : std::nullopt;
     if (!word) fail(pointer, "wrong value", "faster, slower, same or undecided", json);
     value = *word;
+  }
+  void decode(const Json& json, FloorBy& value, const std::string& pointer) {
+    const auto by = json.is_string() ? floor_by_from_text(json.get<std::string>()) : std::nullopt;
+    if (!by) fail(pointer, "wrong value", "memory, fp32 or tensor", json);
+    value = *by;
   }
   void decode(const Json& json, DType& value, const std::string& pointer) {
     for (const DType dtype : {DType::kF32, DType::kBf16, DType::kF16, DType::kU8, DType::kI32, DType::kI16}) {

@@ -164,6 +164,17 @@ std::string time_text(double ns) {
   return fmt::format("{:.3f} ms", ns / 1e6);
 }
 
+/// Memory is the common case and goes without saying.
+std::string_view floor_text(FloorBy by) {
+  switch (by) {
+    case FloorBy::kMemory: return "";
+    case FloorBy::kFp32: return " (fp32 arithmetic)";
+    case FloorBy::kTensor: return " (products)";
+  }
+  SB_ASSERT(false);
+  return "";
+}
+
 std::string render_timing(const EvalRecord& record) {
   std::string text;
   for (const TimingReport& timing : record.timing) {
@@ -172,11 +183,11 @@ std::string render_timing(const EvalRecord& record) {
       text += line(text.empty() ? "speed" : "", fmt::format("{}: no usable sample", list));
       continue;
     }
-    text +=
-        line(text.empty() ? "speed" : "",
-             fmt::format("{}: {} {:.4f} x [{:.4f}, {:.4f}] of {}; {} against {}, {:.1f} % of the floor's rate", list,
-                         to_text(timing.word), timing.speedup, timing.speedup_low, timing.speedup_high, timing.baseline,
-                         time_text(timing.candidate_ns), time_text(timing.baseline_ns), 100 * timing.floor_ratio));
+    text += line(text.empty() ? "speed" : "",
+                 fmt::format("{}: {} {:.4f} x [{:.4f}, {:.4f}] of {}; {} against {}, {:.1f} % of the floor's rate{}",
+                             list, to_text(timing.word), timing.speedup, timing.speedup_low, timing.speedup_high,
+                             timing.baseline, time_text(timing.candidate_ns), time_text(timing.baseline_ns),
+                             100 * timing.floor_ratio, floor_text(timing.floor_by)));
   }
   return text;
 }

@@ -109,6 +109,13 @@ class Session {
                                                std::span<std::byte> bytes) const;
   Result<std::optional<Failure>> marshal_launch_addresses(const ConcreteLaunch& launch, const PreparedLaunch& leaf,
                                                           std::span<std::byte> bytes);
+  uint64_t map_room_bytes(const ConcreteLaunch& launch, const Argument& argument) const;
+  std::optional<TensorMapComplaint> check_map(const ConcreteLaunch& launch, const Argument& argument,
+                                              std::span<const int64_t> numbers) const;
+  Failure map_failure(const ConcreteLaunch& launch, const PreparedLaunch& leaf, size_t argument,
+                      const TensorMapComplaint& complaint) const;
+  Result<Judged<TensorMapBytes>> make_map(const ConcreteLaunch& launch, const PreparedLaunch& leaf, size_t argument,
+                                          std::span<const int64_t> numbers);
   Judged<GemmSpec> place_gemm(const ConcreteLaunch& launch, const PreparedLaunch& leaf) const;
   Failure argument_failure(const ConcreteLaunch& launch, const PreparedLaunch& leaf, size_t argument,
                            std::string message) const;
@@ -170,22 +177,12 @@ std::optional<Failure> Session::choose_plan(const CompiledModule& compiled, cons
 
 Result<std::optional<Failure>> Session::find_kernels(const CompiledModule& compiled) {
   std::map<std::string, LeafKernel> known;
-  const std::string device_name = device_.info().name;
   for (const PreparedLaunch* leaf : prepared_->leaves) {
     const PlanLaunch& launch = *leaf->launch;
-    const auto unsupported = [&](const std::string& pointer, const std::string& what) {
-      Failure failure =
-          plan_failure(plan_path_, pointer, fmt::format("{} is not supported yet by device {}", what, device_name));
-      failure.verdict = Verdict::kUnsupported;
-      return std::optional<Failure>(std::move(failure));
-    };
     if (!launch.library.empty()) {
       kernels_.push_back({launch.library, {}, -1});
       continue;
     }
-    for (size_t i = 0; i < leaf->arguments.size(); ++i)
-      if (leaf->arguments[i].kind == ArgumentKind::kTensorMap)
-        return unsupported(fmt::format("{}/args/{}", launch.pointer, i), "tensor_map");
     if (const auto found = known.find(launch.kernel); found != known.end()) {
       kernels_.push_back(found->second);
       continue;
@@ -324,6 +321,58 @@ Failure Session::argument_failure(const ConcreteLaunch& launch, const PreparedLa
   return failure;
 }
 
+uint64_t Session::map_room_bytes(const ConcreteLaunch& launch, const Argument& argument) const {
+  return argument.map_of_scratch ? expanded_.scratch_bytes[static_cast<size_t>(argument.index)]
+                                 : bytes_of(argument.index, launch.tensor);
+}
+
+std::optional<TensorMapComplaint> Session::check_map(const ConcreteLaunch& launch, const Argument& argument,
+                                                     std::span<const int64_t> numbers) const {
+  return check_tensor_map(*argument.map, *argument.map->dtype, numbers, map_room_bytes(launch, argument),
+                          device_.info().max_shared_bytes);
+}
+
+Failure Session::map_failure(const ConcreteLaunch& launch, const PreparedLaunch& leaf, size_t argument,
+                             const TensorMapComplaint& complaint) const {
+  const PlanTensorMap& map = *leaf.arguments[argument].map;
+  std::string message = fmt::format("argument {}, the tensor map of `{}`: ", argument + 1, map.of);
+  if (complaint.expression < 0) {
+    message += complaint.message;
+  } else {
+    const TensorMapExpression expression =
+        tensor_map_expressions(map, *map.dtype)[static_cast<size_t>(complaint.expression)];
+    message += fmt::format("{} {} (expression `{}`)", expression.name, complaint.message, shortened(expression.text));
+  }
+  if (complaint.of_tensor) message += "; with \"or_null\": true the kernel gets a null map there";
+  return argument_failure(launch, leaf, argument, std::move(message));
+}
+
+/// A tensor map's descriptor, or 128 zero bytes where the tensor cannot carry one and the plan says so.
+Result<Judged<TensorMapBytes>> Session::make_map(const ConcreteLaunch& launch, const PreparedLaunch& leaf,
+                                                 size_t argument, std::span<const int64_t> numbers) {
+  const Argument& given = leaf.arguments[argument];
+  const auto index = static_cast<size_t>(given.index);
+  // The numbers alone have passed already, unless they make a null map.
+  if (check_map(launch, given, numbers)) return Judged<TensorMapBytes>(TensorMapBytes{});
+  uint64_t at_bytes = 0;
+  TensorMapSpec spec = make_tensor_map(*given.map, *given.map->dtype, numbers, at_bytes);
+  spec.address = at_bytes + (given.map_of_scratch ? device_.address(scratch_[index])
+                                                  : addresses_[index][static_cast<size_t>(launch.tensor)]);
+  if (const uint64_t beyond = spec.address % kTensorMapAlign; beyond != 0) {
+    if (given.map->or_null) return Judged<TensorMapBytes>(TensorMapBytes{});
+    return Judged<TensorMapBytes>(
+        map_failure(launch, leaf, argument,
+                    {-1,
+                     fmt::format("its address must be a multiple of {}, found one that is {} bytes beyond",
+                                 kTensorMapAlign, beyond),
+                     true}));
+  }
+  Result<TensorMapBytes> encoded = device_.encode_tensor_map(spec);
+  if (encoded.ok()) return Judged<TensorMapBytes>(encoded.value());
+  if (encoded.error().code != ErrorCode::kInvalidInput) return encoded.error();
+  return Judged<TensorMapBytes>(map_failure(launch, leaf, argument, {-1, encoded.error().message, false}));
+}
+
 /// Integers and literals of one launch. Hyperparameters by value are patched at every step.
 std::optional<Failure> Session::marshal_launch_values(const ConcreteLaunch& launch, const PreparedLaunch& leaf,
                                                       std::span<std::byte> bytes) const {
@@ -332,6 +381,13 @@ std::optional<Failure> Session::marshal_launch_values(const ConcreteLaunch& laun
   for (size_t i = 0; i < parameters.size(); ++i) {
     const Argument& argument = leaf.arguments[i];
     const int64_t value = leaf.argument_expressions[i] >= 0 ? expanded_.values[next_value++] : argument.integer;
+    if (argument.map) {
+      const auto numbers = std::span(expanded_.values).subspan(next_value, leaf.map_expressions[i].size());
+      if (const std::optional<TensorMapComplaint> complaint = check_map(launch, argument, numbers);
+          complaint && !(complaint->of_tensor && argument.map->or_null))
+        return map_failure(launch, leaf, i, *complaint);
+      next_value += numbers.size();
+    }
     const bool is_integer = argument.kind == ArgumentKind::kInteger || argument.kind == ArgumentKind::kIntegerLiteral;
     if (is_integer && parameters[i].kind == ScalarKind::kInteger) {
       if (const std::optional<Error> error = put_integer(argument, parameters[i], i + 1, value, bytes))
@@ -352,6 +408,14 @@ Result<std::optional<Failure>> Session::marshal_launch_addresses(const ConcreteL
   for (size_t i = 0; i < parameters.size(); ++i) {
     const Argument& argument = leaf.arguments[i];
     const int64_t offset = leaf.argument_expressions[i] >= 0 ? expanded_.values[next_value++] : 0;
+    if (argument.map) {
+      const auto numbers = std::span(expanded_.values).subspan(next_value, leaf.map_expressions[i].size());
+      next_value += numbers.size();
+      const Result<Judged<TensorMapBytes>> map = make_map(launch, leaf, i, numbers);
+      if (!map.ok()) return map.error();
+      if (!map.value().ok()) return map.value().failure;
+      put_tensor_map(parameters[i], *map.value().value, bytes);
+    }
     if (!is_pointer(argument.kind)) continue;
     const auto index = static_cast<size_t>(std::max(argument.index, 0));
     uint64_t address = 0;

@@ -24,6 +24,8 @@ std::string_view to_text(Verdict verdict);  ///< "passed", "wrong_result", ...
 std::optional<Verdict> verdict_from_text(std::string_view text);
 std::string_view to_text(SpeedWord word);  ///< "faster", "slower", "same", "undecided"
 std::optional<SpeedWord> speed_word_from_text(std::string_view text);
+std::string_view to_text(FloorBy by);  ///< "memory", "fp32", "tensor"
+std::optional<FloorBy> floor_by_from_text(std::string_view text);
 std::string_view to_text(DType dtype);  ///< "f32"
 uint32_t dtype_bytes(DType dtype);
 Verdict verdict_of(FaultKind kind);  ///< the one mapping from faults to verdicts
@@ -254,7 +256,8 @@ Result<EvalRecord> evaluate_isolated(const Candidate& candidate, const TaskSpec&
                                      double wall_limit_s, const ProgressFn& progress);
 
 // --------------------------------------------------------------------------------------------- record (record.cc)
-/// Record <-> JSON text, version 2 (version 1 is read too). Non-finite numbers are the strings "nan", "inf", "-inf".
+/// Record <-> JSON text, version 3 (versions 1 and 2 are read too). Non-finite numbers are the strings "nan", "inf",
+/// "-inf".
 std::string record_to_json(const EvalRecord& record, int indent);
 Result<EvalRecord> record_from_json(std::string_view text);
 

@@ -9,6 +9,7 @@
 #include <filesystem>
 #include <set>
 
+#include "harness/floor.h"
 #include "harness/formula.h"
 #include "harness/inputs.h"
 #include "harness/json_reader.h"
@@ -350,10 +351,34 @@ void check_arguments(const JsonReader& json, const TaskSpec& task) {
   for (const JsonReader& item : json.items()) item.one_of(known);
 }
 
+/// Formulas of work are tried on sizes of all kinds, so that a list never meets one that has no value.
+std::string read_work(const JsonReader& json) {
+  const std::string formula = json.text();
+  for (const auto& [rows, cols] : std::initializer_list<std::pair<int64_t, int64_t>>{
+           {1, 1}, {1, 7}, {4096, 1}, {5, 3}, {768, 3072}, {50257, 768}, {int64_t{1} << 31, 2}}) {
+    const Result<double> work = evaluate_work(formula, make_shape({rows, cols}));
+    if (!work.ok()) json.fail(work.error().message, work.error().expected, "\"" + formula + "\"");
+    if (work.value() < 0)
+      json.fail(fmt::format("a tensor of {} x {} would need less than nothing", rows, cols), "zero or more operations",
+                fmt::format("{}", work.value()));
+  }
+  return formula;
+}
+
+FlopsSpec read_flops(const JsonReader& json) {
+  json.only_keys({"fp32", "tensor", "tensor_gate"});
+  FlopsSpec flops;
+  if (json.has("fp32")) flops.fp32 = read_work(json.at("fp32"));
+  if (json.has("tensor")) flops.tensor = read_work(json.at("tensor"));
+  if (json.has("tensor_gate")) flops.tensor_gate = read_work(json.at("tensor_gate"));
+  if (flops.tensor.empty() && !flops.tensor_gate.empty())
+    json.at("tensor_gate").fail("a gate without the floor that it belongs to", "\"tensor\" beside it");
+  return flops;
+}
+
 TaskSpec read_task(const JsonReader& json, const std::string& id, const std::string& folder) {
   json.only_keys({"id", "version", "title", "family", "buffers", "hyper", "default_args", "input_families", "suites",
-                  "bytes_per_param", "flops_per_param", "bitwise_deterministic", "conventions", "properties",
-                  "allows"});
+                  "bytes_per_param", "flops", "bitwise_deterministic", "conventions", "properties", "allows"});
   TaskSpec task;
   task.folder = folder;
   task.id = json.at("id").text();
@@ -362,7 +387,7 @@ TaskSpec read_task(const JsonReader& json, const std::string& id, const std::str
   task.title = json.at("title").text();
   task.family = json.at("family").one_of(kFamilyWords);
   task.bytes_per_param = non_negative(json.at("bytes_per_param"));
-  task.flops_per_param = non_negative(json.at("flops_per_param"));
+  task.flops = read_flops(json.at("flops"));
   task.bitwise_deterministic = json.at("bitwise_deterministic").boolean();
 
   if (json.has("allows"))

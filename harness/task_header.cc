@@ -74,6 +74,19 @@ std::string task_header(const TaskSpec& task) {
   }
 
   text +=
+      "\n// What a \"tensor_map\" argument is, as a parameter `const __grid_constant__ TensorMap map`: 128 opaque "
+      "bytes\n"
+      "// for cp.async.bulk.tensor. With \"or_null\" it may be null: this tensor cannot carry the map.\n"
+      "struct alignas(64) TensorMap {\n"
+      "  unsigned long long opaque[16];\n"
+      "  __device__ bool is_null() const {\n"
+      "    unsigned long long any = 0;\n"
+      "    for (int i = 0; i < 16; ++i) any |= opaque[i];\n"
+      "    return any == 0;\n"
+      "  }\n"
+      "};\n";
+
+  text +=
       "\n// Values of one step; they change from step to step. Argument \"hyper\" is a device pointer to it,\n"
       "// \"hyper.value\" passes it by value.\n";
   if (task.hyper.empty()) {

@@ -22,6 +22,7 @@ constexpr std::string_view kVerdictNames[kVerdictCount] = {"passed",
                                                            "unsupported",
                                                            "harness_error"};
 constexpr std::string_view kSpeedWords[] = {"faster", "slower", "same", "undecided"};  // order of SpeedWord
+constexpr std::string_view kFloorWords[] = {"memory", "fp32", "tensor"};               // order of FloorBy
 }  // namespace
 
 std::string_view to_text(SpeedWord word) {
@@ -33,6 +34,18 @@ std::string_view to_text(SpeedWord word) {
 std::optional<SpeedWord> speed_word_from_text(std::string_view text) {
   for (size_t i = 0; i < std::size(kSpeedWords); ++i)
     if (kSpeedWords[i] == text) return static_cast<SpeedWord>(i);
+  return std::nullopt;
+}
+
+std::string_view to_text(FloorBy by) {
+  const auto index = static_cast<size_t>(by);
+  SB_ASSERT(index < std::size(kFloorWords));
+  return kFloorWords[index];
+}
+
+std::optional<FloorBy> floor_by_from_text(std::string_view text) {
+  for (size_t i = 0; i < std::size(kFloorWords); ++i)
+    if (kFloorWords[i] == text) return static_cast<FloorBy>(i);
   return std::nullopt;
 }
 

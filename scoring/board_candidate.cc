@@ -211,6 +211,10 @@ std::vector<View> environment_facts(const EvalRecord& record) {
     const Calibration& calibration = *record.calibration;
     add_fact(facts, "Measured copy rate", rate_text(calibration.copy_bytes_per_s));
     add_fact(facts, "Measured read rate", rate_text(calibration.read_bytes_per_s));
+    if (calibration.fp32_flops_per_s > 0)
+      add_fact(facts, "Measured arithmetic in fp32", flops_text(calibration.fp32_flops_per_s));
+    if (calibration.tensor_flops_per_s > 0)
+      add_fact(facts, "Measured products in bf16", flops_text(calibration.tensor_flops_per_s));
     add_fact(facts, "Measured empty launch", time_text(calibration.launch_ns));
     add_fact(facts, "L2 cache", bytes_text(static_cast<double>(calibration.l2_bytes)));
     add_fact(facts, "Rates measured", calibration.measured_utc);

@@ -45,6 +45,16 @@ std::string dropped_text(const EvalRecord& record) {
   return text;
 }
 
+std::string floor_by_text(FloorBy by) {
+  switch (by) {
+    case FloorBy::kMemory: return "of memory";
+    case FloorBy::kFp32: return "of arithmetic in fp32";
+    case FloorBy::kTensor: return "of products";
+  }
+  SB_ASSERT(false);
+  return "";
+}
+
 View timing_view(const TimingReport& report, const ListScore& list, const PlotRange& range) {
   const bool has_speed = list.speedup.has_value();
   const double share = list.floor_ratio.value_or(0);
@@ -66,6 +76,7 @@ View timing_view(const TimingReport& report, const ListScore& list, const PlotRa
               has_speed ? interval_bar(list.speedup->low, list.speedup->speedup, list.speedup->high, range, 1) : "")
       .text("word", has_speed ? std::string(to_text(list.speedup->word)) : "–")
       .text("floor", report.floor_ns > 0 ? time_text(report.floor_ns) : "unknown")
+      .text("floor_by", report.floor_ns > 0 ? floor_by_text(report.floor_by) : "")
       .text("floor_key", report.floor_ns > 0 ? key_text(report.floor_ns) : "")
       .text("share", share > 0 ? percent_text(share) : "–")
       .text("share_key", share > 0 ? key_text(share) : "")

@@ -86,8 +86,7 @@ std::vector<Plot> speed_plots(const EvalRecord& record) {
   time.title = "Time of a step over its size";
   time.description =
       "Median time of one optimizer step over the number of parameters, both on log scales: candidate, baseline and "
-      "the "
-      "floor, which is what the required bytes take at the measured copy rate.";
+      "the floor, which is what the required bytes or the required arithmetic take at the measured rates.";
   time.x = {"parameters", AxisScale::kLog, short_size_text, {}};
   time.y = {"time of a step", AxisScale::kLog, short_time_text, {}};
   time.series = {std::move(floor), std::move(baseline), std::move(candidate)};
@@ -99,8 +98,7 @@ std::vector<Plot> speed_plots(const EvalRecord& record) {
   share.title = "Share of the floor over the size";
   share.description =
       "Floor divided by the median time, over the number of parameters on a log scale. 100 % is as fast as the "
-      "measured "
-      "copy rate allows.";
+      "measured rates of memory and arithmetic allow.";
   share.x = {"parameters", AxisScale::kLog, short_size_text, {}};
   share.y = {"floor / time of a step", AxisScale::kLinear, short_percent_text, {}, 0, 1};
   share.series = {std::move(baseline_share), std::move(candidate_share)};

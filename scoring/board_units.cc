@@ -71,6 +71,11 @@ std::string rate_text(double bytes_per_s) {
   return with_unit(bytes_per_s, kUnits, 1000);
 }
 
+std::string flops_text(double flops_per_s) {
+  constexpr Prefix kUnits[] = {{1, "FLOP/s"}, {1e9, "GFLOP/s"}, {1e12, "TFLOP/s"}};
+  return with_unit(flops_per_s, kUnits, 1000);
+}
+
 std::string bytes_text(double bytes) {
   constexpr Prefix kUnits[] = {{1, "B"}, {1024, "KiB"}, {1048576, "MiB"}, {1073741824, "GiB"}};
   return with_unit(bytes, kUnits, 1024);

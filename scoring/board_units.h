@@ -9,6 +9,7 @@
 namespace stepbench {
 
 std::string time_text(double ns);                              ///< "834 ns", "12.3 µs", "4.56 ms", "1.20 s"
+std::string flops_text(double flops_per_s);                    ///< "752 TFLOP/s"
 std::string rate_text(double bytes_per_s);                     ///< "4.02 TB/s", decimal prefixes as in data sheets
 std::string bytes_text(double bytes);                          ///< "512 B", "64.0 KiB", "50.0 MiB"
 std::string count_text(int64_t count);                         ///< "1,234,567"

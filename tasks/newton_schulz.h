@@ -9,6 +9,7 @@
 #include <cmath>
 #include <cstddef>
 #include <cstdint>
+#include <limits>
 #include <vector>
 
 #include "tasks/linear_algebra.h"
@@ -25,17 +26,18 @@ inline constexpr double kLeastError = 0x1p-6;
 /// Relative error of a rounding to bf16.
 inline constexpr double kUnit = 0x1p-9;
 /// Matrices of more elements are simulated once, not three times, and have no singular values computed: their error
-/// varies little, and those computations would take minutes.
+/// varies little, and those computations would take long.
 inline constexpr int64_t kMostSimulated = int64_t{1} << 18;
 
-inline double round_to_bf16(double value) {
-  const auto narrow = static_cast<float>(value);
-  const auto bits = std::bit_cast<uint32_t>(narrow);
-  if (!(std::fabs(narrow) <= 3.4e38f)) return static_cast<double>(narrow);
-  return static_cast<double>(std::bit_cast<float>((bits + 0x7fffu + ((bits >> 16) & 1u)) & 0xffff0000u));
+inline float round_to_bf16(float value) {
+  const auto bits = std::bit_cast<uint32_t>(value);
+  const auto rounded = std::bit_cast<float>((bits + 0x7fffu + ((bits >> 16) & 1u)) & 0xffff0000u);
+  return std::fabs(value) <= 3.4e38f ? rounded : value;
 }
-inline void round_all(std::vector<double>& values) {
-  for (double& value : values) value = round_to_bf16(value);
+inline double round_to_bf16(double value) { return static_cast<double>(round_to_bf16(static_cast<float>(value))); }
+template <class T>
+void round_all(std::vector<T>& values) {
+  for (T& value : values) value = round_to_bf16(value);
 }
 inline double frobenius(const std::vector<double>& values) {
   double sum = 0;
@@ -45,50 +47,59 @@ inline double frobenius(const std::vector<double>& values) {
 
 /// Where a bf16 evaluation rounds.
 struct Rounding {
-  bool products = false;      ///< the Gram matrix, the polynomial and x are bf16
-  bool norm = false;          ///< the norm is that of bf16 values, and bf16 itself
-  bool keeps_double = false;  ///< x is rounded where it is multiplied only
+  bool products = false;    ///< the Gram matrix, the polynomial and x are bf16
+  bool norm = false;        ///< the norm is that of bf16 values, and bf16 itself
+  bool keeps_wide = false;  ///< x is rounded where it is multiplied only
 };
 
-/// `g` has rows <= cols. a*x + (b*A + c*A*A) x with A = x x^T, five times, from x = g / max(||g||, eps).
-inline std::vector<double> iterate(std::vector<double> x, int64_t rows, int64_t cols, double eps,
-                                   const Rounding& rounding) {
-  if (rounding.norm) round_all(x);
-  double norm = frobenius(x);
+/// `values` have rows <= cols. a*x + (b*A + c*A*A) x with A = x x^T, five times, from x = values / max(||values||,
+/// eps); the norm in double, everything after it in T. float is for simulations of bf16: its own roundings are 2^-16 of
+/// those.
+template <class T>
+std::vector<T> iterate(std::vector<double> values, int64_t rows, int64_t cols, double eps, const Rounding& rounding) {
+  if (rounding.norm) round_all(values);
+  double norm = frobenius(values);
   if (rounding.norm) norm = round_to_bf16(norm);
   norm = std::max(norm, rounding.norm ? round_to_bf16(eps) : eps);
-  for (double& value : x) value /= norm;
-  if (rounding.products && !rounding.keeps_double) round_all(x);
+  std::vector<T> x(values.size());
+  for (size_t e = 0; e < x.size(); ++e) x[e] = static_cast<T>(values[e] / norm);
+  if (rounding.products && !rounding.keeps_wide) round_all(x);
   const auto side = static_cast<size_t>(rows * rows);
-  std::vector<double> gram(side), polynomial(side), moved(x.size()), factor;
+  std::vector<T> gram(side), polynomial(side), moved(x.size()), rounded;
   for (int i = 0; i < kIterations; ++i) {
-    factor = x;
-    if (rounding.products) round_all(factor);
-    matmul(rows, rows, cols, factor.data(), false, factor.data(), true, gram.data());
+    if (rounding.keeps_wide) {
+      rounded = x;
+      round_all(rounded);
+    }
+    const T* const factor = rounding.keeps_wide ? rounded.data() : x.data();
+    symmetric_matmul(rows, cols, factor, false, factor, true, gram.data());
     if (rounding.products) round_all(gram);
-    matmul(rows, rows, rows, gram.data(), false, gram.data(), false, polynomial.data());
-    for (size_t e = 0; e < side; ++e) polynomial[e] = kB * gram[e] + kC * polynomial[e];
+    symmetric_matmul(rows, rows, gram.data(), false, gram.data(), false, polynomial.data());
+    for (size_t e = 0; e < side; ++e) polynomial[e] = static_cast<T>(kB) * gram[e] + static_cast<T>(kC) * polynomial[e];
     if (rounding.products) round_all(polynomial);
-    matmul(rows, cols, rows, polynomial.data(), false, factor.data(), false, moved.data());
-    for (size_t e = 0; e < x.size(); ++e) x[e] = kA * x[e] + moved[e];
-    if (rounding.products && !rounding.keeps_double) round_all(x);
+    matmul(rows, cols, rows, polynomial.data(), false, factor, false, moved.data());
+    for (size_t e = 0; e < x.size(); ++e) x[e] = static_cast<T>(kA) * x[e] + moved[e];
+    if (rounding.products && !rounding.keeps_wide) round_all(x);
   }
   return x;
 }
 
 inline std::vector<double> transposed(const std::vector<double>& values, int64_t rows, int64_t cols) {
+  constexpr int64_t kBlock = 16;  // for the cache
   std::vector<double> out(values.size());
-  for (int64_t i = 0; i < rows; ++i)
-    for (int64_t j = 0; j < cols; ++j)
-      out[static_cast<size_t>(j * rows + i)] = values[static_cast<size_t>(i * cols + j)];
+  for (int64_t i0 = 0; i0 < rows; i0 += kBlock)
+    for (int64_t j0 = 0; j0 < cols; j0 += kBlock)
+      for (int64_t j = j0; j < std::min(j0 + kBlock, cols); ++j)
+        for (int64_t i = i0; i < std::min(i0 + kBlock, rows); ++i)
+          out[static_cast<size_t>(j * rows + i)] = values[static_cast<size_t>(i * cols + j)];
   return out;
 }
 
 /// The short side becomes the rows, as in torch; the result is the same either way, only its cost is not.
 inline std::vector<double> orthogonalized(const std::vector<double>& g, int64_t rows, int64_t cols, double eps,
                                           const Rounding& rounding = {}) {
-  if (rows <= cols) return iterate(g, rows, cols, eps, rounding);
-  return transposed(iterate(transposed(g, rows, cols), cols, rows, eps, rounding), cols, rows);
+  if (rows <= cols) return iterate<double>(g, rows, cols, eps, rounding);
+  return transposed(iterate<double>(transposed(g, rows, cols), cols, rows, eps, rounding), cols, rows);
 }
 
 /// What five iterations make of a singular value.
@@ -100,48 +111,65 @@ inline double lifted(double value) {
   return value;
 }
 
-/// Frobenius norm of the error that a faithful bf16 evaluation must be granted. The largest of: what three of them have
-/// on these data, that differ in where they round (torch's own; an exact norm; x kept in fp32 and rounded for the
-/// products only); kLeastError of the result; and what noise of one rounding makes of the directions in which the
-/// matrix has next to nothing, which the iteration multiplies by up to kA^5 = 485: there every evaluation has other
-/// digits, and three of them need not show it.
-inline double faithful_error(const std::vector<double>& g, const std::vector<double>& exact, int64_t rows, int64_t cols,
-                             double eps) {
+/// What results are judged by that were made of one matrix.
+struct Allowance {
+  double error = 0;    ///< Frobenius norm of the error that a faithful bf16 evaluation must be granted
+  int64_t lifted = 0;  ///< singular values that are large enough to be lifted; 0 above kMostSimulated
+};
+
+/// `exact` is the result in double. The error is the largest of: what three faithful evaluations have on these data,
+/// that differ in where they round (torch's own; an exact norm; x kept in fp32 and rounded for the products only);
+/// kLeastError of the result; and what noise of one rounding makes of the directions in which the matrix has next to
+/// nothing, which the iteration multiplies by up to kA^5 = 485: there every evaluation has other digits, and three of
+/// them need not show it. T is the type of the simulations' sums.
+template <class T = float>
+Allowance allowance(const std::vector<double>& g, const std::vector<double>& exact, int64_t rows, int64_t cols,
+                    double eps) {
+  const bool tall = rows > cols;
+  const std::vector<double> turned_g = tall ? transposed(g, rows, cols) : std::vector<double>{};
+  const std::vector<double> turned_exact = tall ? transposed(exact, rows, cols) : std::vector<double>{};
   const auto distance = [&](const Rounding& rounding) {
-    std::vector<double> x = orthogonalized(g, rows, cols, eps, rounding);
-    for (size_t i = 0; i < x.size(); ++i) x[i] -= exact[i];
-    return frobenius(x);
+    const std::vector<T> x = iterate<T>(tall ? turned_g : g, std::min(rows, cols), std::max(rows, cols), eps, rounding);
+    const std::vector<double>& expected = tall ? turned_exact : exact;
+    double squares = 0;
+    for (size_t i = 0; i < x.size(); ++i) {
+      const double difference = static_cast<double>(x[i]) - expected[i];
+      squares += difference * difference;
+    }
+    return std::sqrt(squares);
   };
-  double error = std::max(distance({.products = true, .norm = true}), kLeastError * frobenius(exact));
-  if (rows * cols > kMostSimulated) return error;
-  error = std::max({error, distance({.products = true}), distance({.products = true, .keeps_double = true})});
-  const double norm = std::max(frobenius(g), eps);
+  Allowance found;
+  found.error = std::max(distance({.products = true, .norm = true}), kLeastError * frobenius(exact));
+  if (rows * cols > kMostSimulated) return found;
+  found.error = std::max({found.error, distance({.products = true}), distance({.products = true, .keeps_wide = true})});
+  const double length = frobenius(g);
+  if (!(length > 0)) return found;
+  const double norm = std::max(length, eps);
   const auto height = static_cast<double>(rows), width = static_cast<double>(cols);
   // Spectral norm of random roundings of a matrix of Frobenius norm 1, roughly (Davidson and Szarek 2001).
   const double noise = kUnit * std::min(1.0, 1 / std::sqrt(height) + 1 / std::sqrt(width));
   double lost = 0;
-  if (frobenius(g) > 0) {
-    for (const double sigma : singular_values(rows, cols, g.data())) {
-      if (sigma / norm >= kLeastLifted) continue;
-      const double moved = lifted(sigma / norm + noise * std::min(1.0, frobenius(g) / norm)) - lifted(sigma / norm);
-      lost += moved * moved;
+  for (const double sigma : singular_values(rows, cols, g.data())) {
+    if (sigma / norm >= kLeastLifted) {
+      found.lifted += length > eps ? 1 : 0;
+      continue;
     }
+    const double moved = lifted(sigma / norm + noise * std::min(1.0, length / norm)) - lifted(sigma / norm);
+    lost += moved * moved;
   }
-  return std::max(error, std::sqrt(lost));
+  found.error = std::max(found.error, std::sqrt(lost));
+  return found;
 }
 
-/// How far singular values of a result are outside of [0.6, 1.3], in units of 0.2, where those of `g` were large enough
-/// to be lifted. As many of the largest are looked at as `g` has of those. 0 for matrices above kMostSimulated.
-inline double outside_of_band(const std::vector<double>& g, const double* result, int64_t rows, int64_t cols,
-                              double eps) {
+/// How far singular values of a result are outside of [0.6, 1.3], in units of 0.2: of its largest, as many as the
+/// matrix that it was made of has that are large enough to be lifted (Allowance).
+inline double outside_of_band(int64_t lifted_values, const double* result, int64_t rows, int64_t cols) {
   constexpr double kLow = 0.6, kHigh = 1.3, kUnitOutside = 0.2;
-  const double norm = frobenius(g);
-  if (rows * cols > kMostSimulated || !(norm > eps)) return 0;
-  size_t count = 0;
-  for (const double sigma : singular_values(rows, cols, g.data())) count += sigma / norm >= kLeastLifted ? 1 : 0;
+  if (lifted_values == 0) return 0;
   const std::vector<double> values = singular_values(rows, cols, result);
-  if (count == 0) return 0;
-  return std::max({0.0, values.front() - kHigh, kLow - values[count - 1]}) / kUnitOutside;
+  const double above = values.front() - kHigh, below = kLow - values[static_cast<size_t>(lifted_values - 1)];
+  if (std::isnan(above) || std::isnan(below)) return std::numeric_limits<double>::quiet_NaN();
+  return std::max({0.0, above, below}) / kUnitOutside;
 }
 
 }  // namespace stepbench::newton_schulz

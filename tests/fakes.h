@@ -19,7 +19,8 @@
 
 namespace stepbench::testing {
 
-/// Layout of parameters from short words: "ptr", "i32", "i64", "f32", "f64", "u8", "u16", or "bytes:N" for a struct.
+/// Layout of parameters from short words: "ptr", "i32", "i64", "f32", "f64", "u8", "u16", "map" for a tensor
+/// map, or "bytes:N" for a struct.
 inline std::vector<KernelParameter> parameters_of(const std::vector<std::string>& words) {
   std::vector<KernelParameter> parameters;
   uint32_t offset = 0;
@@ -37,6 +38,8 @@ inline std::vector<KernelParameter> parameters_of(const std::vector<std::string>
       parameter = {ScalarKind::kFloat, 0, 4, 4};
     else if (word == "f64")
       parameter = {ScalarKind::kFloat, 0, 8, 8};
+    else if (word == "map")
+      parameter = {ScalarKind::kBytes, 0, sizeof(TensorMapBytes), 64};
     else if (word.rfind("bytes:", 0) == 0)
       parameter = {ScalarKind::kBytes, 0, static_cast<uint32_t>(std::stoul(word.substr(6))), 4};
     else
@@ -97,11 +100,14 @@ class FakeDevice : public Device {
   KernelInfo& kernel_info(const std::string& entry) { return kernels_.at(entry).info; }
   /// Fails every allocation from the one with this number on (0-based); -1 never.
   int64_t fail_allocation_at = -1;
+  /// What encode_tensor_map answers instead of a map.
+  std::optional<Error> tensor_map_error;
 
   // ---- looked at by the test
   std::vector<Recorded> launches;
   uint64_t launch_count = 0;
   uint64_t budget = 0;
+  std::vector<TensorMapSpec> tensor_maps;  ///< as asked for; the i-th map's bytes are all i + 1
   size_t live_buffers() const { return buffers_.size(); }
   /// The buffer with this label, or null.
   const Buffer* find(const std::string& label) const {
@@ -186,6 +192,13 @@ class FakeDevice : public Device {
     std::byte* bytes = pointer<std::byte>(start(buffer));
     for (uint64_t i = 0; i < buffer.spec.bytes; ++i) bytes[i] = pattern[i % 4];
     return {};
+  }
+  Result<TensorMapBytes> encode_tensor_map(const TensorMapSpec& spec) override {
+    if (tensor_map_error) return *tensor_map_error;
+    tensor_maps.push_back(spec);
+    TensorMapBytes bytes;
+    bytes.fill(static_cast<std::byte>(tensor_maps.size()));
+    return bytes;
   }
   Result<LaunchReport> launch(const LaunchSpec& spec) override {
     if (spec.gemm) {

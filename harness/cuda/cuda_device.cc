@@ -14,6 +14,7 @@
 
 #include "harness/cuda/gemm.h"
 #include "harness/cuda/memory.h"
+#include "harness/cuda/tensor_map.h"
 #include "harness/ptx_vm/kernel_info.h"
 #include "harness/ptx_vm/ptx.h"
 
@@ -140,6 +141,11 @@ class CudaDevice final : public Device {
     return memory_.generate(buffer.value, spec, gpu_->own_kernels().generate);
   }
   Result<void> use_own_kernels(const CompiledModule& module) override { return gpu_->use_own_kernels(module); }
+
+  Result<TensorMapBytes> encode_tensor_map(const TensorMapSpec& spec) override {
+    if (const Result<void> usable = gpu_->ready(); !usable.ok()) return usable.error();
+    return cuda::encode_tensor_map(gpu_->driver(), spec);
+  }
 
   Result<LaunchReport> launch(const LaunchSpec& spec) override;
   Result<TimedReport> time_step(std::span<const LaunchSpec> launches) override;
@@ -349,10 +355,14 @@ Status CudaDevice::submit(const Kernel& kernel, const LaunchSpec& spec, Stream s
     config.attributes = &cluster;
     config.attribute_count = 1;
   }
-  std::vector<std::byte> parameters(spec.parameters.begin(), spec.parameters.end());
-  size_t parameter_bytes = parameters.size();
-  void* extra[] = {kLaunchBuffer, parameters.data(), kLaunchBufferBytes, &parameter_bytes, kLaunchEnd};
-  return gpu_->driver().launch(&config, kernel.function, nullptr, parameters.empty() ? nullptr : extra);
+  // One by one, so that the driver puts each where the compiled kernel has it. The block of parameters begins 16 bytes
+  // beyond a multiple of 64, and what is aligned to more than 16 bytes, as tensor maps are, moves behind by as much:
+  // all of them given as one block in the order of their declarations arrived in the wrong places.
+  std::vector<std::byte> bytes(spec.parameters.begin(), spec.parameters.end());
+  std::vector<void*> parameters;
+  for (const KernelParameter& parameter : kernel.info.parameters)
+    parameters.push_back(bytes.data() + parameter.offset_bytes);
+  return gpu_->driver().launch(&config, kernel.function, parameters.empty() ? nullptr : parameters.data(), nullptr);
 }
 
 /// A kernel, or a product where there is none. `status` is the driver's; the library's own complaints are errors.

@@ -106,6 +106,9 @@ Result<std::shared_ptr<const Driver>> load_driver() {
   binder.bind(driver->host_allocate, "cuMemHostAlloc");
   binder.bind(driver->host_free, "cuMemFreeHost");
   binder.bind(driver->host_device_address, "cuMemHostGetDevicePointer_v2");
+  // The one call that a candidate may do without.
+  Binder optional{library};
+  optional.bind(driver->tensor_map_encode_tiled, "cuTensorMapEncodeTiled");
   if (binder.missing != nullptr)
     return unavailable("the NVIDIA driver lacks a call", binder.missing, "CUDA " + version_text(driver->version));
   if (const Status status = driver->init(0); status == kNoDevice)

@@ -162,6 +162,12 @@ struct Driver {
   Status (*host_free)(void* memory) = nullptr;
   Status (*host_device_address)(Address* address, void* memory, unsigned flags) = nullptr;
 
+  /// Null where the driver has none (before 12.0).
+  Status (*tensor_map_encode_tiled)(void* map, int data_type, unsigned rank, Address address,
+                                    const unsigned long long* dims, const unsigned long long* strides_bytes,
+                                    const unsigned* box, const unsigned* element_strides, int interleave, int swizzle,
+                                    int l2_promotion, int fill) = nullptr;
+
   int version = 0;  ///< 13000 = 13.0
 };
 

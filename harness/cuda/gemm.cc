@@ -124,24 +124,30 @@ struct Gemm::Plan {
 
 Gemm::Gemm(Gpu& gpu) : gpu_(gpu), cublas_(std::make_unique<Cublas>()) {}
 
-Result<std::unique_ptr<Gemm>> Gemm::open(Gpu& gpu) {
-  const auto unavailable = [](std::string message, std::string found) {
-    return Error{ErrorCode::kUnavailable, std::move(message), "cublasLt", kAdvice, std::move(found)};
-  };
+namespace {
+
+Error unavailable(std::string message, std::string found) {
+  return Error{ErrorCode::kUnavailable, std::move(message), "cublasLt", kAdvice, std::move(found)};
+}
+
+/// Opens the library and fills `calls`; gives the name that it was found by. It stays open for the life of the process,
+/// as the driver does.
+Result<std::string> open_library(Cublas& calls) {
   const char* set = std::getenv("STEPBENCH_CUBLASLT");
   const std::string path = set != nullptr && *set != '\0' ? set : find_library();
   void* library = nullptr;
+  std::string found;
   for (const std::string& name : {path, std::string("libcublasLt.so.13"), std::string("libcublasLt.so.12")}) {
-    if (library == nullptr && !name.empty()) library = ::dlopen(name.c_str(), RTLD_LAZY | RTLD_LOCAL);
+    if (library == nullptr && !name.empty()) {
+      library = ::dlopen(name.c_str(), RTLD_LAZY | RTLD_LOCAL);
+      found = name;
+    }
     if (set != nullptr && *set != '\0') break;
   }
   if (library == nullptr) {
     const char* reason = ::dlerror();
-    return unavailable("the plan calls a gemm and there is no cuBLASLt on this machine",
-                       reason == nullptr ? "" : reason);
+    return unavailable("there is no cuBLASLt on this machine", reason == nullptr ? "" : reason);
   }
-  std::unique_ptr<Gemm> gemm(new Gemm(gpu));
-  Cublas& calls = *gemm->cublas_;
   const char* missing = nullptr;
   const auto bind = [&](auto& call, const char* name) {
     call = reinterpret_cast<std::remove_reference_t<decltype(call)>>(::dlsym(library, name));
@@ -163,7 +169,23 @@ Result<std::unique_ptr<Gemm>> Gemm::open(Gpu& gpu) {
   bind(calls.heuristic, "cublasLtMatmulAlgoGetHeuristic");
   bind(calls.matmul, "cublasLtMatmul");
   if (missing != nullptr) return unavailable("the cuBLASLt of this machine lacks a call", missing);
-  // The library stays open for the life of the process, as the driver does.
+  return found;
+}
+
+}  // namespace
+
+Result<CublasInfo> find_cublas() {
+  Cublas calls;
+  const Result<std::string> library = open_library(calls);
+  if (!library.ok()) return library.error();
+  const size_t version = calls.version();  // 130000 is 13.0, 120804 is 12.8.4
+  return CublasInfo{library.value(), fmt::format("{}.{}", version / 10000, version / 100 % 100)};
+}
+
+Result<std::unique_ptr<Gemm>> Gemm::open(Gpu& gpu) {
+  std::unique_ptr<Gemm> gemm(new Gemm(gpu));
+  Cublas& calls = *gemm->cublas_;
+  if (const Result<std::string> library = open_library(calls); !library.ok()) return library.error();
   for (const auto& step : std::initializer_list<std::function<Result<void>()>>{
            [&] { return gpu.ready(); }, [&] { return gemm->check(calls.create(&gemm->handle_), "cublasLtCreate"); },
            [&] {

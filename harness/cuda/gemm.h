@@ -20,6 +20,14 @@ namespace stepbench::cuda {
 class Gpu;
 struct Cublas;  ///< the library's calls
 
+/// The library on this machine; nothing is asked of a GPU.
+struct CublasInfo {
+  std::string library;  ///< file, or the name that the loader found
+  std::string version;  ///< "13.0"
+};
+/// kUnavailable, with advice, where there is none or one that lacks a call.
+Result<CublasInfo> find_cublas();
+
 class Gemm {
  public:
   /// Finds and opens the library. kUnavailable, with advice, where there is none.

@@ -22,7 +22,8 @@ class Gpu;
 
 /// Entry points of own_kernels.h on the GPU.
 struct OwnKernels {
-  Function generate = nullptr, read = nullptr, copy = nullptr, gate = nullptr, probe = nullptr, nothing = nullptr;
+  Function generate = nullptr, read = nullptr, copy = nullptr, gate = nullptr, probe = nullptr, fma = nullptr,
+           nothing = nullptr;
 };
 
 struct Reading {
@@ -67,7 +68,8 @@ class Stopwatch {
 Status launch_packed(const Driver& driver, Function kernel, unsigned blocks, unsigned threads, Stream stream,
                      void* parameters, size_t bytes);
 
-/// Reading and copying rates and the length of an empty launch, medians of many; takes 2 GiB for the time.
+/// Rates of reading, copying and arithmetic and the length of an empty launch, medians of many; takes 3 GiB for the
+/// time. Without cuBLASLt the rate of products stays 0.
 Result<Calibration> calibrate(Gpu& gpu, const OwnKernels& kernels, Stopwatch& stopwatch);
 
 }  // namespace stepbench::cuda

@@ -16,6 +16,7 @@
 
 #include "harness/ptx_vm/arithmetic.h"
 #include "harness/ptx_vm/atomics.h"
+#include "harness/ptx_vm/bulk_copy.h"
 #include "harness/ptx_vm/cross_lane.h"
 #include "harness/ptx_vm/kernel_info.h"
 #include "harness/ptx_vm/lowering.h"
@@ -760,6 +761,128 @@ class Lowering {
     finish(op);
   }
 
+  // ---------------------------------------------------------------------------------------------- bulk copies
+
+  // Modifiers of bulk copies and mbarriers that change nothing here; the cluster of a launch is its block alone.
+  static bool says_scope_or_cache(std::string_view m) {
+    return is_one_of(m, {"release", "acquire", "relaxed", "cta", "cluster", "b64"}) || m.starts_with("L2::");
+  }
+
+  // Address of a memory operand with its displacement, in a space of 4- or 8-byte addresses.
+  int32_t whole_address(const Operand& memory, MemorySpace space) {
+    int64_t displacement = 0;
+    const uint8_t bytes = space == MemorySpace::kShared ? 4 : 8;
+    const int32_t base = address(memory, space, displacement);
+    if (displacement == 0) return base;
+    Operation op = operation(Kind::kLaneWise);
+    op.pure = true;
+    op.a = adapt(base, 8);
+    op.d = temporary(8);
+    op.immediate = displacement;
+    const int32_t result = op.d;
+    push_handlers(op, ops_table_.add_constant);
+    return adapt(result, bytes);
+  }
+
+  // PTX ISA 9.7.13 "mbarrier".
+  void lower_mbarrier() {
+    std::optional<MbarrierOp> what;
+    MemorySpace space = MemorySpace::kGeneric;
+    bool parity = false, waits = false;
+    for (const std::string& m : in_->modifiers) {
+      if (m == "init")
+        what = MbarrierOp::kInit;
+      else if (m == "inval")
+        what = MbarrierOp::kInval;
+      else if (m == "arrive")
+        what = MbarrierOp::kArrive;
+      else if (m == "expect_tx")
+        what = what == MbarrierOp::kArrive ? MbarrierOp::kArriveExpect : MbarrierOp::kExpect;
+      else if (m == "test_wait" || m == "try_wait")
+        what = MbarrierOp::kTest, waits = true;
+      else if (m == "parity")
+        parity = true;
+      else if (m == "shared" || m == "shared::cta" || m == "shared::cluster")
+        space = MemorySpace::kShared;
+      else if (!says_scope_or_cache(m))
+        refuse(fmt::format("modifier .{} is not supported", m));
+    }
+    if (!what) refuse("this form of mbarrier is not supported");
+    Operation op = main_operation(waits ? Kind::kPoll : Kind::kMemory);
+    op.full = op.masked = mbarrier_access;
+    const bool arrives = *what == MbarrierOp::kArrive || *what == MbarrierOp::kArriveExpect;
+    size_t next = arrives || waits ? 1 : 0;
+    // "arrive" may leave out its state, as it must in .shared::cluster.
+    if (arrives && operand(0).kind == OperandKind::kMemory) next = 0;
+    const bool has_state = arrives && next == 1;
+    op.a = address(operand(next++), space, op.immediate);
+    uint16_t flags = static_cast<uint16_t>(static_cast<unsigned>(*what) | (parity ? kMbarrierParity : 0) |
+                                           static_cast<unsigned>(space) << kBulkSpaceShift);
+    if (*what == MbarrierOp::kArrive && next < in_->operands.size()) flags |= kMbarrierHasCount;
+    if (waits) {
+      op.b = source(operand(next), parity ? 4 : 8);
+      op.d = destination(operand(0), 4);
+    } else if (*what != MbarrierOp::kInval && (*what != MbarrierOp::kArrive || (flags & kMbarrierHasCount) != 0)) {
+      op.b = source(operand(next), 4);
+    }
+    if (has_state) op.d = destination(operand(0), 8);
+    op.flags = flags;
+    finish(op);
+  }
+
+  // PTX ISA 9.7.9.25 "cp.async.bulk", "cp.async.bulk.tensor", and their groups.
+  void lower_bulk_copy() {
+    if (has("prefetch")) return lower_plain(Kind::kNothing);
+    if (has("commit_group") || has("wait_group")) {
+      Operation op = main_operation(Kind::kMemory);
+      op.full = op.masked = has("commit_group") ? commit_group : wait_group;
+      if (has("wait_group")) {
+        if (operand(0).kind != OperandKind::kInteger || operand(0).integer < 0)
+          refuse("a number of groups was expected");
+        op.immediate = operand(0).integer;
+      }
+      return push(op);
+    }
+    const std::vector<std::string>& all = in_->modifiers;  // async, bulk, [tensor, 2d,] to, from, ...
+    const bool tensor = has("tensor");
+    const size_t direction = tensor ? 4 : 2;
+    if (all.size() < direction + 2) refuse("this form of bulk copy is not supported");
+    const std::string& to = all[direction];
+    const std::string& from = all[direction + 1];
+    const bool load = (to == "shared::cluster" || to == "shared::cta") && from == "global";
+    if (!load && !(to == "global" && from == "shared::cta")) refuse("this direction of a bulk copy is not supported");
+    for (size_t i = direction + 2; i < all.size(); ++i) {
+      const bool known = (tensor && all[i] == "tile") ||
+                         all[i] == (load ? "mbarrier::complete_tx::bytes" : "bulk_group") || all[i].starts_with("L2::");
+      if (!known) refuse(fmt::format("modifier .{} is not supported", all[i]));
+    }
+    if (!has(load ? "mbarrier::complete_tx::bytes" : "bulk_group")) refuse("the bulk copy names no way of completion");
+    Operation op = main_operation(Kind::kMemory);
+    const Operand& shared = operand(load ? 0 : 1);
+    const Operand& global = operand(load ? 1 : 0);
+    MemorySpace space = MemorySpace::kShared;
+    op.b = whole_address(global, tensor ? MemorySpace::kGeneric : MemorySpace::kGlobal);
+    if (load) op.c = whole_address(operand(tensor ? 2 : 3), MemorySpace::kShared);
+    op.a = address(shared, space, op.immediate);
+    if (!tensor) {
+      op.full = op.masked = load ? plain_load : plain_store;
+      op.e = source(operand(2), 4);
+      return finish(op);
+    }
+    const std::string& dimensions = all[3];
+    const int rank = dimensions.size() == 2 && dimensions[1] == 'd' ? dimensions[0] - '0' : 0;
+    if (rank < 1 || rank > static_cast<int>(TensorMapSpec::kMaxRank)) refuse("dimensions .1d to .5d were expected");
+    if (global.elements.size() != 1 || global.elements[0].kind != OperandKind::kVector ||
+        global.elements[0].elements.size() != static_cast<size_t>(rank))
+      refuse(fmt::format("{} coordinates were expected", rank));
+    op.full = op.masked = load ? tensor_load : tensor_store;
+    op.flags = static_cast<uint16_t>(rank);
+    op.role = VectorRole::kSources;
+    op.vector_count = static_cast<uint8_t>(rank);
+    for (int k = 0; k < rank; ++k) op.v[k] = source(global.elements[0].elements[static_cast<size_t>(k)], 4);
+    finish(op);
+  }
+
   // ---------------------------------------------------------------------------------------------- moves
 
   void lower_move() {
@@ -1174,6 +1297,8 @@ class Lowering {
     if (opcode == "st") return lower_store();
     if (opcode == "atom") return lower_atomic(true);
     if (opcode == "red" && !has("async")) return lower_atomic(false);
+    if (opcode == "mbarrier") return lower_mbarrier();
+    if (opcode == "cp" && has("async") && has("bulk") && !has("reduce")) return lower_bulk_copy();
     if (opcode == "mov") return lower_move();
     if (opcode == "cvta") return lower_cvta();
     if (opcode == "isspacep") return lower_isspacep();

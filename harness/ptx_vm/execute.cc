@@ -46,6 +46,7 @@ std::unique_ptr<Block> start_block(Machine& m, uint64_t linear) {
   for (BarrierState& barrier : block->barriers) {
     if (barrier.busy) barrier = BarrierState{};
   }
+  if (!block->bulk.empty()) block->bulk = BulkCopies();  // of a launch that ended with a fault
   if (m.block_shared_bytes > 0) {
     if (block->shared_capacity < m.block_shared_bytes) {
       block->shared = aligned_bytes(m.block_shared_bytes);
@@ -62,6 +63,7 @@ void bind_block(Machine& m, Block& block) {
   m.state.shared_initialised = block.shared_initialised.data();
   m.state.shared_bytes = m.block_shared_bytes;
   m.state.block = block.linear;
+  m.state.bulk = &block.bulk;
   m.races.shared = m.check_races && !m.program->partial_barriers ? block.shared_shadow.data() : nullptr;
   m.races.shared_epoch = block.epoch;
   std::copy(std::begin(block.warp_strong), std::end(block.warp_strong), std::begin(m.races.warp_strong));
@@ -79,7 +81,10 @@ Turn run_block(Machine& m, Block& block) {
       if (turn == Turn::kFault) return turn;
       turn_over = turn_over || turn == Turn::kTurnOver;
     }
-    if (block.warps_left == 0) return Turn::kFinished;
+    if (block.warps_left == 0) {
+      if (!block.bulk.empty()) finish_bulk(m.state, block.bulk);
+      return Turn::kFinished;
+    }
     if (!ran) return stuck(m, block, 0, static_cast<uint32_t>(block.warp_count));
     if (turn_over) return Turn::kTurnOver;
   }

@@ -73,6 +73,11 @@ Fault fault_of(const Program& program, int32_t pc, const FaultRecord& record, Ad
                                                                            : "does not take part in the shuffle");
     return fault;
   }
+  if (record.reason == FaultReason::kOther) {
+    fault.kind = static_cast<FaultKind>(record.other_kind);
+    fault.message = record.sentence;
+    return fault;
+  }
   const std::string what = fmt::format("{} of {}", access_word(record), plural(record.bytes, "byte"));
   uint64_t size = 0;
   std::string label;
@@ -130,6 +135,7 @@ Fault fault_of(const Program& program, int32_t pc, const FaultRecord& record, Ad
       break;
     case FaultReason::kLaneNotInMask:
     case FaultReason::kLaneAbsent:
+    case FaultReason::kOther:
     case FaultReason::kNone: break;
   }
   return fault;

@@ -14,6 +14,7 @@
 #include <vector>
 
 #include "harness/device.h"
+#include "harness/ptx_vm/bulk_copy.h"
 #include "harness/ptx_vm/execute.h"
 #include "harness/ptx_vm/memory.h"
 #include "harness/ptx_vm/program.h"
@@ -91,6 +92,7 @@ struct Block {
   uint32_t linear = 0;
   uint64_t serial = 0;  // unique per device
   BarrierState barriers[kBarriers];
+  BulkCopies bulk;
 };
 
 enum class Turn : uint8_t { kFinished, kBlocked, kTurnOver, kFault };

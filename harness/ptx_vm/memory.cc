@@ -197,12 +197,6 @@ void set_bits(uint8_t* bits, uint64_t first, uint64_t count) {
 
 namespace {
 
-void clear_bits(uint8_t* bits, uint64_t first, uint64_t count) {
-  for (uint64_t bit = first; bit < first + count; ++bit) {
-    bits[bit >> 3] = static_cast<uint8_t>(bits[bit >> 3] & ~(1u << (bit & 7)));
-  }
-}
-
 bool any_bit_set(const uint8_t* bits, uint64_t first, uint64_t count) {
   for (uint64_t bit = first; bit < first + count; ++bit) {
     if ((bits[bit >> 3] >> (bit & 7) & 1) != 0) return true;
@@ -226,6 +220,12 @@ bool fail(ExecState& state, FaultReason reason, MemorySpace space, int lane, uin
 
 }  // namespace
 
+void clear_bits(uint8_t* bits, uint64_t first, uint64_t count) {
+  for (uint64_t bit = first; bit < first + count; ++bit) {
+    bits[bit >> 3] = static_cast<uint8_t>(bits[bit >> 3] & ~(1u << (bit & 7)));
+  }
+}
+
 bool fill_cache(ExecState& state, AccessCache& cache, uint64_t address, bool for_store) {
   const Allocation* allocation = state.memory->find(address);
   if (allocation == nullptr || allocation->freed || (for_store && allocation->read_only)) return false;
@@ -239,6 +239,11 @@ bool fill_cache(ExecState& state, AccessCache& cache, uint64_t address, bool for
 
 bool resolve(ExecState& state, const Decoded& instruction, int lane, MemorySpace space, uint64_t address,
              uint32_t bytes, Access access, Resolved& out) {
+  return resolve_range(state, instruction, lane, space, address, bytes, bytes, access, out);
+}
+
+bool resolve_range(ExecState& state, const Decoded& instruction, int lane, MemorySpace space, uint64_t address,
+                   uint32_t bytes, uint32_t align, Access access, Resolved& out) {
   if (space == MemorySpace::kGeneric) {
     if (address - kSharedWindow < kWindowBytes) {
       space = MemorySpace::kShared;
@@ -289,7 +294,7 @@ bool resolve(ExecState& state, const Decoded& instruction, int lane, MemorySpace
     }
   }
   out.space = space;
-  if (address % bytes != 0) return fail(state, FaultReason::kMisaligned, space, lane, address, bytes, access);
+  if (address % align != 0) return fail(state, FaultReason::kMisaligned, space, lane, address, bytes, access);
   if (access != Access::kStore) {
     // Local memory: a copy of a struct carries its padding along, so only an access to nothing written at all counts.
     const bool good = space == MemorySpace::kLocal ? any_bit_set(out.initialised, out.bit, bytes)

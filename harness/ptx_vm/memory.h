@@ -88,6 +88,10 @@ enum class Access : uint8_t { kLoad, kStore, kAtomic };
 bool resolve(ExecState& state, const Decoded& instruction, int lane, MemorySpace space, uint64_t address,
              uint32_t bytes, Access access, Resolved& out);
 
+/// The same for any number of bytes at a multiple of `align`.
+bool resolve_range(ExecState& state, const Decoded& instruction, int lane, MemorySpace space, uint64_t address,
+                   uint32_t bytes, uint32_t align, Access access, Resolved& out);
+
 /// Race check of one lane's access (race.cc); only called when state.races is set.
 bool check_race(ExecState& state, const Decoded& instruction, int lane, uint64_t address, uint32_t bytes, Access access,
                 const Resolved& at);

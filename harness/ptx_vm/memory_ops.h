@@ -16,6 +16,7 @@ namespace stepbench::vm {
 
 class AddressSpace;
 struct RaceShadow;
+struct BulkCopies;
 
 enum class MemorySpace : uint8_t { kGeneric, kGlobal, kShared, kLocal, kConst, kParam };
 
@@ -56,6 +57,7 @@ enum class FaultReason : uint8_t {
   kLaneNotInMask,  ///< executing lane is not in its own member mask
   kLaneAbsent,     ///< shfl reads a lane that does not take part
   kRace,
+  kOther,  ///< `other_kind` and `sentence` say all
 };
 
 /// First defect seen by a handler; turned into a Fault by fault.cc.
@@ -71,6 +73,8 @@ struct FaultRecord {
   int32_t other_site = -1;  ///< kRace: the other side's instruction
   bool other_is_store = false;
   uint32_t other_owner = 0;  ///< kRace: warp of the block, or linear block
+  uint8_t other_kind = 0;    ///< kOther: a FaultKind
+  const char* sentence = nullptr;
 };
 
 struct MemoryCounters {
@@ -99,6 +103,7 @@ struct ExecState : LaneState {
   FaultRecord fault;
   AddressSpace* memory = nullptr;
   RaceShadow* races = nullptr;  ///< null unless races are checked
+  BulkCopies* bulk = nullptr;   ///< of the running block
   uint32_t warp = 0;
   uint32_t block = 0;  ///< linear, modulo 2^32
 };
@@ -110,6 +115,7 @@ void access_slowly(ExecState& state, const Decoded& instruction);
 /// Bits [first, first + count).
 bool bits_set(const uint8_t* bits, uint64_t first, uint64_t count);
 void set_bits(uint8_t* bits, uint64_t first, uint64_t count);
+void clear_bits(uint8_t* bits, uint64_t first, uint64_t count);
 
 /// Handlers of one instruction-set level. Index [element][vector][masked]: element u8, s8, b16, b32, b64; vector 1,
 /// 2, 4.

@@ -17,6 +17,7 @@
 #include "harness/ptx_vm/gemm.h"
 #include "harness/ptx_vm/memory.h"
 #include "harness/ptx_vm/ptx.h"
+#include "harness/ptx_vm/tensor_map.h"
 
 namespace stepbench::vm {
 namespace {
@@ -192,6 +193,8 @@ class VmDevice final : public Device {
     vm::poison(memory_.get(buffer.value), seed);
     return {};
   }
+
+  Result<TensorMapBytes> encode_tensor_map(const TensorMapSpec& spec) override { return vm::encode_tensor_map(spec); }
 
   Result<LaunchReport> launch(const LaunchSpec& spec) override {
     if (spec.gemm) return run_gemm(memory_, *spec.gemm, budget_);

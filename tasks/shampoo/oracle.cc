@@ -60,7 +60,7 @@ double norm(const Matrix& values) {
 Matrix gram(int64_t rows, int64_t cols, const Matrix& x, bool left) {
   const int64_t side = left ? rows : cols;
   Matrix out(static_cast<size_t>(side * side));
-  matmul(side, side, left ? cols : rows, x.data(), !left, x.data(), left, out.data());
+  symmetric_matmul(side, left ? cols : rows, x.data(), !left, x.data(), left, out.data());
   return out;
 }
 
@@ -93,12 +93,12 @@ Matrix damped(int64_t side, const double* factor, std::span<const double> hyper)
 double inverse_fourth_root(int64_t side, Matrix a, double* root) {
   const Matrix values = symmetric_eigen(side, a.data());
   const auto length = static_cast<size_t>(side);
-  Matrix scaled(a);
   for (size_t k = 0; k < length; ++k) {
-    const double power = 1 / std::sqrt(std::sqrt(values[k]));
-    for (size_t i = 0; i < length; ++i) scaled[k * length + i] *= power;
+    const double half =
+        std::sqrt(1 / std::sqrt(std::sqrt(values[k])));  // of the root of this eigenvalue, on both sides
+    for (size_t i = 0; i < length; ++i) a[k * length + i] *= half;
   }
-  matmul(side, side, side, a.data(), true, scaled.data(), false, root);
+  symmetric_matmul(side, side, a.data(), true, a.data(), false, root);
   const double most = 1 / std::sqrt(std::sqrt(values.front()));
   return most * (1 + 0.25 * values.back() / values.front());
 }

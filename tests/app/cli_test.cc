@@ -1,6 +1,7 @@
 // The real program from outside: exit codes, messages, where text goes, what is kept.
 #include <algorithm>
 
+#include "harness/cuda/gemm.h"
 #include "harness/record.h"
 #include "harness/stages.h"
 #include "tests/app/program.h"
@@ -148,6 +149,14 @@ TEST_CASE("tasks and show") {
   CHECK(show.exit_code == 0);
   CHECK_THAT(show.out, Catch::Contains("exp_avg_sq") && Catch::Contains("struct Hyper") && Catch::Contains("smoke") &&
                            Catch::Contains("extern \"C\" __global__ void adamw_step"));
+  CHECK_THAT(show.out, Catch::Contains("Floor: 28 DRAM bytes per parameter and step") &&
+                           Catch::Contains("operations in fp32: 14*n per tensor") && !Catch::Contains("tensor cores"));
+  const ChildResult matrices = run_program(folder, {"show", "muon_ns5"});
+  CHECK_THAT(matrices.out, Catch::Contains("of products, which tensor cores may do: 3*n*min(rows,cols)") &&
+                               Catch::Contains("for the gate of an impossible time: 1.5*n*min(rows,cols)"));
+  const ChildResult as_json = run_program(folder, {"show", "soap_fixed_basis", "--json"});
+  CHECK_THAT(as_json.out, Catch::Contains("\"tensor\": \"9*n*(rows + cols)\"") &&
+                              Catch::Contains("\"tensor_gate\": \"9*n*(rows + cols)\""));
 }
 
 TEST_CASE("the candidate that `show` prints compiles and runs, and is wrong as long as it does nothing") {
@@ -184,6 +193,19 @@ TEST_CASE("doctor") {
   const ChildResult json = run_program(folder, {"doctor", "--json"});
   CHECK(json.exit_code == 0);
   CHECK_THAT(json.out, Catch::Contains("\"can_evaluate\": true"));
+  // The library for products is found or not, and evaluations run without it.
+  const auto with_library = [&](const char* library) {
+    REQUIRE(setenv("STEPBENCH_CUBLASLT", library, 1) == 0);
+    const ChildResult result = run_program(folder, {"doctor"});
+    unsetenv("STEPBENCH_CUBLASLT");
+    CHECK(result.exit_code == 0);
+    return result.out;
+  };
+  CHECK_THAT(with_library("/nonexistent/libcublasLt.so.13"),
+             Catch::Contains("none     cuBLASLt") && Catch::Contains("STEPBENCH_CUBLASLT"));
+  CHECK_THAT(with_library("libm.so.6"), Catch::Contains("none     cuBLASLt") && Catch::Contains("lacks a call") &&
+                                            Catch::Contains("cublasLtCreate"));
+  if (cuda::find_cublas().ok()) CHECK_THAT(text.out, Catch::Contains("ok       cuBLASLt"));
   // No place for records: said, and exit code 3.
   const ChildResult lacking = run_program(folder, {"doctor", "--records", folder.write("file", "") + "/below"});
   CHECK(lacking.exit_code == 3);

@@ -51,7 +51,8 @@ inline std::vector<std::string> program_environment(const TemporaryFolder& folde
   std::vector<std::string> environment = {"HOME=" + folder.path("home"), "XDG_CACHE_HOME=" + folder.path("cache"),
                                           "STEPBENCH_RECORDS=" + folder.path("records"),
                                           std::string("STEPBENCH_ROOT=") + STEPBENCH_TEST_FOLDER + "/.."};
-  for (const char* name : {"PATH", "CUDA_HOME", "LD_LIBRARY_PATH", "STEPBENCH_NVRTC", "ASAN_OPTIONS", "UBSAN_OPTIONS"})
+  for (const char* name : {"PATH", "CUDA_HOME", "LD_LIBRARY_PATH", "STEPBENCH_NVRTC", "STEPBENCH_CUBLASLT",
+                           "ASAN_OPTIONS", "UBSAN_OPTIONS"})
     if (const char* value = std::getenv(name)) environment.push_back(std::string(name) + "=" + value);
   return environment;
 }

@@ -110,13 +110,15 @@ EvalRecord sample_record() {
   timing.speedup_high = 2.1;
   timing.word = SpeedWord::kFaster;
   timing.floor_ns = 40;
+  timing.floor_by = FloorBy::kTensor;
   timing.gate_ns = 39;
   timing.floor_ratio = 0.8;
   timing.verified_steps = 5;
   timing.verified_elements = 20;
   timing.pairs = {{100, 50, 101, 51, 1980, 1979, true, ""}, {102, 52, 103, 53, 1978, 900, false, "clock"}};
   record.timing = {timing};
-  record.calibration = Calibration{"GPU-1", "2025-01-01T00:00:00Z", 4.5e12, 4.2e12, 1500, 62914560};
+  record.calibration =
+      Calibration{"GPU-1", "2025-01-01T00:00:00Z", 4.5e12, 4.2e12, 1500, 62914560, 6e13, 1755, 7.5e14, 1410, 1980};
   record.submission = Submission{"name", "model", "note", 3, 1000, 2000, 0.25};
   return record;
 }
@@ -158,7 +160,7 @@ TEST_CASE("a record of version 1 is read, with nothing where that version says n
     REQUIRE(at != std::string::npos);
     text.replace(at, piece.size(), by);
   };
-  cut(R"("record_version":2)", R"("record_version":1)");
+  cut(R"("record_version":3)", R"("record_version":1)");
   cut(R"("submission":null,"calibration":null,"timing":[],)", "");
   cut(R"(,"driver":"580.1","gpu_uuid":"GPU-1","sm_clock_mhz":1980.0,"power_limit_w":700.0,"temperature_c":41.5,"other_processes":3)",
       "");
@@ -170,6 +172,29 @@ TEST_CASE("a record of version 1 is read, with nothing where that version says n
   CHECK(parsed.value().timing.empty());
   CHECK_FALSE(parsed.value().submission.has_value());
   CHECK(record_to_json(parsed.value(), -1).find(R"("record_version":1)") != std::string::npos);
+}
+
+TEST_CASE("a record of version 2 is read: its floors are by memory, and no rate of arithmetic is known") {
+  std::string text = record_to_json(sample_record(), -1);
+  const auto cut = [&](const std::string& piece, const std::string& by) {
+    const size_t at = text.find(piece);
+    INFO(piece);
+    REQUIRE(at != std::string::npos);
+    text.replace(at, piece.size(), by);
+  };
+  cut(R"("record_version":3)", R"("record_version":2)");
+  cut(R"("floor_by":"tensor",)", "");
+  cut(R"(,"fp32_flops_per_s":60000000000000.0,"fp32_sm_mhz":1755.0,"tensor_flops_per_s":750000000000000.0,"tensor_sm_mhz":1410.0,"highest_sm_mhz":1980.0)",
+      "");
+  const Result<EvalRecord> parsed = record_from_json(text);
+  REQUIRE(parsed.ok());
+  CHECK(parsed.value().record_version == 2);
+  CHECK(parsed.value().timing.at(0).floor_by == FloorBy::kMemory);
+  CHECK(parsed.value().timing.at(0).floor_ns == 40);
+  CHECK(parsed.value().calibration->copy_bytes_per_s == 4.2e12);
+  CHECK(parsed.value().calibration->fp32_flops_per_s == 0);
+  CHECK(parsed.value().calibration->tensor_flops_per_s == 0);
+  CHECK(parsed.value().calibration->highest_sm_mhz == 0);
 }
 
 TEST_CASE("a record survives the way through JSON") {
@@ -189,7 +214,13 @@ TEST_CASE("a record survives the way through JSON") {
     CHECK(after.timing[0].pairs[0].candidate_first);
     CHECK(after.timing[0].pairs[1].candidate_sm_mhz == 900);
     CHECK(after.timing[0].pairs[1].dropped == "clock");
+    CHECK(after.timing[0].floor_by == FloorBy::kTensor);
     CHECK(after.calibration->copy_bytes_per_s == 4.2e12);
+    CHECK(after.calibration->fp32_flops_per_s == 6e13);
+    CHECK(after.calibration->fp32_sm_mhz == 1755);
+    CHECK(after.calibration->tensor_flops_per_s == 7.5e14);
+    CHECK(after.calibration->tensor_sm_mhz == 1410);
+    CHECK(after.calibration->highest_sm_mhz == 1980);
     CHECK(after.submission->completion_tokens == 2000);
     CHECK(after.environment.gpu_uuid == "GPU-1");
     CHECK(after.id == before.id);
@@ -306,10 +337,12 @@ TEST_CASE("what is not a record is refused with its place") {
     const char* place;    // JSON pointer
     const char* message;  // part of the error's text
   } rows[] = {
-      {"missing version", R"("record_version":2,)", "", "/record_version", "missing"},
-      {"newer version", R"("record_version":2)", R"("record_version":3)", "/record_version",
-       "expected 1 to 2, found 3"},
-      {"version as text", R"("record_version":2)", R"("record_version":"1")", "/record_version",
+      {"missing version", R"("record_version":3,)", "", "/record_version", "missing"},
+      {"newer version", R"("record_version":3)", R"("record_version":4)", "/record_version",
+       "expected 1 to 3, found 4"},
+      {"unknown floor", R"("floor_by":"tensor")", R"("floor_by":"bf16")", "/timing/0/floor_by",
+       "memory, fp32 or tensor"},
+      {"version as text", R"("record_version":3)", R"("record_version":"1")", "/record_version",
        "unknown record_version"},
       {"missing id", R"("id":"0123456789abcdef",)", "", "/id", "missing"},
       {"number for a string", R"("suite":"standard")", R"("suite":4)", "/suite", "a string"},

@@ -85,6 +85,28 @@ TEST_CASE("the report of a pass tells how far from the limit") {
   CHECK_THAT(profile, Catch::Contains("compile      700 ms") && Catch::Contains("slowest"));
 }
 
+TEST_CASE("a floor that memory does not make is named") {
+  EvalRecord record = passed_record();
+  TimingReport timing;
+  timing.list = "muon_2048";
+  timing.baseline = "gemm_bf16.cu";
+  timing.baseline_ns = 300'000;
+  timing.candidate_ns = 229'000;
+  timing.floor_ns = 114'500;
+  timing.floor_ratio = 0.5;
+  const struct {
+    FloorBy by;
+    const char* text;
+  } rows[] = {{FloorBy::kMemory, "50.0 % of the floor's rate\n"},
+              {FloorBy::kFp32, "50.0 % of the floor's rate (fp32 arithmetic)\n"},
+              {FloorBy::kTensor, "50.0 % of the floor's rate (products)\n"}};
+  for (const auto& row : rows) {
+    timing.floor_by = row.by;
+    record.timing = {timing};
+    CHECK_THAT(render_report(record, {}), Catch::Contains(row.text));
+  }
+}
+
 TEST_CASE("a number that is not finite is the worst, and is printed") {
   EvalRecord record = failed_record();
   record.failure->got = std::numeric_limits<double>::quiet_NaN();

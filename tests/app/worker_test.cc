@@ -98,7 +98,7 @@ TEST_CASE("an answer that is not exactly one result never passes") {
       {"record without its end", "printf '%s record %s' $nonce \"$(cat $record)\" >&3", "ends in the middle of a line"},
       {"text after the record", std::string(kRecord) + "printf x >&3", "ends in the middle of a line"},
       {"half a record", "answer record \"$(head -c 100 $record)\"", "record cannot be read"},
-      {"record of another version", "answer record \"$(sed 's/\"record_version\":2/\"record_version\":3/' $record)\"",
+      {"record of another version", "answer record \"$(sed 's/\"record_version\":3/\"record_version\":4/' $record)\"",
        "unknown record_version"},
       {"unknown kind", "answer verdict passed", "unknown kind"},
       {"error that is none", "answer error '{}'", "error cannot be read"},

@@ -39,7 +39,7 @@ const std::vector<Rule>& rules() {
       {"CUDA and NVRTC headers", "(cuda|cuda_runtime|nvrtc|nvml|cublas.*)\\.h", {}},
       {"network", "curl/.*", {}},
       {"database", "sqlite3\\.h", {"harness/store/", "tests/store/"}},
-      {"linear algebra", "(Eigen/.*|(cblas|lapacke)\\.h)", {"tasks/linear_algebra.cc"}},
+      {"linear algebra", "(Eigen/.*|(cblas|lapacke)\\.h)", {"tasks/linear_algebra_level.cc"}},
       {"benchmarks", "benchmark/.*", {"tests/bench/"}},
       {"tests", "catch2/.*", {"tests/"}},
   };

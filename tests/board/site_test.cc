@@ -60,6 +60,25 @@ TEST_CASE("the page of a timed candidate has its numbers") {
   CHECK(std::count_if(plots.begin(), plots.end(), [](const auto* svg) { return svg->attributes.count("role"); }) == 4);
 }
 
+TEST_CASE("the page says whether memory or products make the floor") {
+  EvalRecord record = record_of(sample::records(), "ana_vec8.cu", "NVIDIA H200");
+  const auto main_of = [](const EvalRecord& shown) {
+    return html::read(page_of(build_site({shown}), shown)).all("main")[0]->text;
+  };
+  const std::string before = main_of(record);
+  CHECK(has(before, "of memory"));
+  CHECK_FALSE(has(before, "of products"));
+  CHECK_FALSE(has(before, "Measured products"));
+  record.timing[0].floor_by = FloorBy::kTensor;
+  record.calibration->fp32_flops_per_s = 61.25e12;
+  record.calibration->tensor_flops_per_s = 752.4e12;
+  const std::string after = main_of(record);
+  CHECK(has(after, "of products"));
+  CHECK(has(after, "of memory"));  // the other lists
+  CHECK(has(after, "752 TFLOP/s"));
+  CHECK(has(after, "61.2 TFLOP/s"));
+}
+
 TEST_CASE("a record without times shows no speed and says why") {
   const std::vector<EvalRecord> records = sample::records();
   const struct {

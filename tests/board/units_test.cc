@@ -32,6 +32,9 @@ TEST_CASE("sizes, rates, shares and counts have their units") {
   CHECK(bytes_text(65'536) == "64.0 KiB");
   CHECK(bytes_text(50u << 20) == "50.0 MiB");
   CHECK(rate_text(4.02e12) == "4.02 TB/s");
+  CHECK(flops_text(752.4e12) == "752 TFLOP/s");
+  CHECK(flops_text(61.25e12) == "61.2 TFLOP/s");
+  CHECK(flops_text(0.9e12) == "900 GFLOP/s");
   CHECK(count_text(0) == "0");
   CHECK(count_text(999) == "999");
   CHECK(count_text(1000) == "1,000");

@@ -367,16 +367,84 @@ TEST_CASE("hidden lists vary their dimensions by the salt, equal ones alike") {
   }
 }
 
-TEST_CASE("the gate leaves the cache out of what must be written") {
-  const std::vector<TensorShape> tensors = {make_shape({1 << 20})};
-  Calibration calibration = rates();
-  calibration.read_bytes_per_s = 5e12;
-  MeasureRule rule;
-  rule.gate_ratio = 1;
-  const double bytes = 28.0 * (1 << 20), written = 12.0 * (1 << 20);
-  CHECK(floor_of(adamw(), tensors, calibration, rule).gate_ns == Approx(bytes / 5e12 * 1e9));
-  calibration.l2_bytes = 1 << 20;
-  CHECK(floor_of(adamw(), tensors, calibration, rule).gate_ns == Approx((bytes - (1 << 20)) / 5e12 * 1e9));
-  calibration.l2_bytes = uint64_t{1} << 30;
-  CHECK(floor_of(adamw(), tensors, calibration, rule).gate_ns == Approx((bytes - written) / 5e12 * 1e9));
+TEST_CASE("a time that the arithmetic does not allow is impossible") {
+  const Compiled adamw_kernel = compiled(candidate_with(""));
+  // Four products with 48 x 64 matrices: 9 * 3,072 * 112 = 3,096,576 passes, 49/64 of them 2,370,816.
+  const TaskSpec soap = load_task("soap_fixed_basis").value();
+  const std::string path = std::string(STEPBENCH_TEST_FOLDER) + "/../reference_kernels/soap_fixed_basis/naive.cu";
+  const Result<Judged<Candidate>> loaded = load_candidate(path, soap.id);
+  REQUIRE(loaded.ok());
+  const Result<Judged<CompiledModule>> module = compile(*loaded.value().value, soap, CompileOptions{});
+  REQUIRE(module.ok());
+  REQUIRE(module.value().ok());
+  const Compiled soap_kernel{*loaded.value().value, *module.value().value};
+
+  Calibration known = rates();
+  known.fp32_sm_mhz = known.tensor_sm_mhz = known.highest_sm_mhz = 1800;
+  // AdamW's 33,008 parameters take 14 * 33,008 = 462,112 operations: 115.5 us at 4 GFLOP/s, 112.2 us at 3 % more.
+  known.fp32_flops_per_s = 4e9;
+  // 2,370,816 / (1.5 * 15 GFLOP/s) = 105.4 us; all 3,096,576 at 15 GFLOP/s: 206.4 us.
+  Calibration products = known;
+  products.fp32_flops_per_s = 1e14;
+  products.tensor_flops_per_s = 15e9;
+  const auto with = [](Calibration calibration, const std::function<void(Calibration&)>& change) {
+    change(calibration);
+    return calibration;
+  };
+  const struct {
+    const char* name;
+    const Compiled* kernel;
+    const TaskSpec* task;
+    const char* list;
+    Calibration calibration;
+    double floor_us;
+    FloorBy floor_by;
+    const char* message;  ///< of the failure; empty: passes
+    const char* note;
+  } rows[] = {
+      {"fp32", &adamw_kernel, &adamw(), "[33008]", known, 115.528, FloorBy::kFp32,
+       "is below 112.2 us, in which this GPU cannot do the arithmetic of the update", ""},
+      {"fp32, a little faster", &adamw_kernel, &adamw(), "[33008]",
+       with(known, [](Calibration& c) { c.fp32_flops_per_s = 5e9; }), 92.4224, FloorBy::kFp32, "", ""},
+      {"fp32, measured at a lower clock", &adamw_kernel, &adamw(), "[33008]",
+       with(known, [](Calibration& c) { c.fp32_sm_mhz = 1500; }), 115.528, FloorBy::kFp32, "", ""},
+      {"products", &soap_kernel, &soap, "[[48,64]]", products, 206.4384, FloorBy::kTensor,
+       "is below 105.4 us, in which this GPU cannot do the products of the update", ""},
+      {"products, a little faster", &soap_kernel, &soap, "[[48,64]]",
+       with(products, [](Calibration& c) { c.tensor_flops_per_s = 16e9; }), 193.536, FloorBy::kTensor, "", ""},
+      {"products without cuBLASLt", &soap_kernel, &soap, "[[48,64]]",
+       with(products, [](Calibration& c) { c.tensor_flops_per_s = 0; }), 28 * 3072 / 4e6, FloorBy::kMemory, "",
+       "the floor leaves out products"},
+  };
+  for (const auto& row : rows) {
+    DYNAMIC_SECTION(row.name) {
+      Clock clock;
+      clock.step = [](ModuleId, int calls) { return at_ns(100'000 * jitter(calls)); };
+      const OpenDevice open = [&clock]() -> Result<std::unique_ptr<Device>> {
+        return std::unique_ptr<Device>(new ClockedVm(&clock));
+      };
+      const CheckContext context{*row.task, row.kernel->candidate, row.kernel->module, open, 5, 2, "", nullptr};
+      const TimedKernel candidate{"candidate", context}, baseline{"baseline", context};
+      MeasureRule rule = small_rule();
+      rule.min_pairs = rule.max_pairs = 8;
+      DeviceInfo info;
+      info.memory_bytes = uint64_t{1} << 30;
+      const Result<MeasureOutcome> outcome =
+          measure(candidate, std::span(&baseline, 1), {row.list, false}, row.calibration, rule, info);
+      REQUIRE(outcome.ok());
+      const MeasureOutcome& measured = outcome.value();
+      REQUIRE(measured.report.has_value());
+      CHECK(measured.report->floor_ns == Approx(1e3 * row.floor_us));
+      CHECK(measured.report->floor_by == row.floor_by);
+      CHECK(measured.report->floor_ratio == Approx(row.floor_us / 100).epsilon(0.01));
+      if (measured.failure) UNSCOPED_INFO(measured.failure->message);
+      REQUIRE(measured.failure.has_value() == (*row.message != 0));
+      if (measured.failure) {
+        CHECK(measured.failure->verdict == Verdict::kImpossibleTime);
+        CHECK_THAT(measured.failure->message, Catch::Contains(row.message));
+      }
+      CHECK(measured.notes.size() == (*row.note != 0 ? 1 : 0));
+      for (const std::string& note : measured.notes) CHECK_THAT(note, Catch::Contains(row.note));
+    }
+  }
 }

@@ -167,7 +167,7 @@ TEST_CASE("the task's header") {
   const std::string text = task_header(task);
   for (const char* part :
        {"using param_t = float;", "using grad_t = float;", "using codes_t = uint8_t;", "using size_value_t = int32_t;",
-        "  int step;", "  float lr;", "static_assert(sizeof(Hyper) == 12"})
+        "  int step;", "  float lr;", "static_assert(sizeof(Hyper) == 12", "struct alignas(64) TensorMap {"})
     CHECK(has(text, part));
   CHECK(text.find("int step;") < text.find("float lr;"));
   CHECK_FALSE(has(text, "cuda_bf16.h"));

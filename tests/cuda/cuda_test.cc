@@ -136,6 +136,7 @@ TEST_CASE("each fault has its name, and the device is lost only to faults of the
   } rows[] = {
       {"write_inside", "none", "", "", "c holds"},
       {"read_read_only", "none", "", "", "c holds"},
+      {"aligned_to_64", "none", "", "", "c holds 77"},
       {"write_just_past_end", "out_of_bounds", "end_of_step", "at byte 4000 of a[0], which has 4000", "c holds", 4000,
        "a[0]"},
       {"write_4_kib_past_end", "out_of_bounds", "launch", "illegal address", "the device was lost"},

@@ -29,5 +29,7 @@ expect 0 --profile reference_kernels/adamw/float4.cu
 expect 1 tests/attacks/writes_past_end.cu
 expect 1 --quiet --jobs 4 tests/attacks/endless_loop.cu tests/attacks/trap.cu reference_kernels/adamw/naive.cu \
   reference_kernels/sgd_momentum/float4.cu
+expect 0 tests/cuda/tensor_map/sgd_tiles.cu tests/cuda/tensor_map/adamw_rows.cu
+expect 1 tests/attacks/map_of_the_neighbour.cu
 expect 0 --suite standard --profile reference_kernels/adamw/multi_tensor.cu
 [ $tests -eq 0 ] && [ $failed -eq 0 ]

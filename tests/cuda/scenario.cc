@@ -25,7 +25,8 @@ namespace {
 
 using Clock = std::chrono::steady_clock;
 
-// poke: stores a word at an address. peek: loads from `from`, stores at `to`. spin: never ends.
+// poke: stores a word at an address. peek: loads from `from`, stores at `to`. wide: stores the last word of a struct
+// that is aligned to 64 bytes. spin: never ends.
 constexpr const char* kPtx = R"(.version 7.0
 .target sm_70
 .address_size 64
@@ -45,6 +46,14 @@ ld.param.u64 %d1, [from];
 ld.param.u64 %d2, [to];
 ld.global.u32 %r1, [%d1];
 st.global.u32 [%d2], %r1;
+ret;
+}
+.visible .entry wide(.param .u64 to, .param .align 64 .b8 struct[64])
+{
+.reg .b32 %r<4>; .reg .b64 %d<4>;
+ld.param.u64 %d1, [to];
+ld.param.u32 %r1, [struct+60];
+st.global.u32 [%d1], %r1;
 ret;
 }
 .visible .entry spin(.param .u64 word)
@@ -282,6 +291,14 @@ const std::map<std::string, std::function<void()>>& scenarios() {
       {"many_buffers", many_buffers},
       {"bad_ptx", bad_ptx},
       {"write_inside", [] { poke_at([](Bench& x) { return x.device->address(x.a) + 3996; }); }},
+      {"aligned_to_64",
+       [] {
+         Bench bench;
+         std::vector<uint64_t> words(16, 0);  // of parameters: the address, room, and from byte 64 the struct
+         words[0] = bench.device->address(bench.c);
+         words[15] = uint64_t{77} << 32;
+         bench.run("wide", words, false);
+       }},
       {"write_just_past_end", [] { poke_at([](Bench& x) { return x.device->address(x.a) + 4000; }); }},
       {"write_4_kib_past_end", [] { poke_at([](Bench& x) { return x.device->address(x.a) + 4000 + 4096; }); }},
       {"read_4_kib_past_end", [] { peek_at([](Bench& x) { return x.device->address(x.a) + 4000 + 4096; }); }},
@@ -360,9 +377,8 @@ const std::map<std::string, std::function<void()>>& scenarios() {
 /// line "NAME\tFILE\tTASK" for each; the answers are lines "result NAME\tVERDICT\tWORST\tMESSAGE". Ends when the GPU is
 /// lost.
 void evaluate_list(const std::string& list, const std::string& locks) {
-  // Lists are evaluated side by side, nothing being timed, so each has a lock of its own. The device that is opened
-  // here under another lock keeps the context from one evaluation to the next: making it takes as long as a few of
-  // them.
+  // The device that is opened here under another lock keeps the context from one evaluation to the next: making it
+  // takes as long as an evaluation.
   ::setenv("STEPBENCH_LOCKS", (locks + "/context").c_str(), 1);
   const std::unique_ptr<Device> keeper = need(open_device("cuda"));
   ::setenv("STEPBENCH_LOCKS", locks.c_str(), 1);
@@ -453,6 +469,19 @@ void time_one(const std::vector<std::string>& arguments) {
   say("verified", fmt::format("{}", report.verified_steps));
 }
 
+/// `rates`: a calibration, and the number of multiprocessors.
+void measure_rates() {
+  const DeviceSource source = need(device_source("cuda", nullptr));
+  CompileOptions options;
+  options.arch = source.info.arch;
+  const CompiledModule own = need(compile_own_kernels(options));
+  const Calibration rates = need(source.calibrate(own));
+  say("multiprocessors", std::to_string(source.info.sms));
+  say("fp32", fmt::format("{} {}", rates.fp32_flops_per_s, rates.fp32_sm_mhz));
+  say("tensor", fmt::format("{} {}", rates.tensor_flops_per_s, rates.tensor_sm_mhz));
+  say("highest", fmt::format("{}", rates.highest_sm_mhz));
+}
+
 /// `generate`: values made on the GPU against the host's, for every type and odd sizes.
 void generate_all() {
   const DeviceSource source = need(device_source("cuda", nullptr));
@@ -524,12 +553,20 @@ void scenario_main(const std::vector<std::string>& arguments) {
     time_one(arguments);
     leave(0);
   }
+  if (name == "rates") {
+    measure_rates();
+    leave(0);
+  }
   if (name == "generate") {
     generate_all();
     leave(0);
   }
   if (name == "gemm") {
     multiply_matrices();
+    leave(0);
+  }
+  if (name == "tensor_map" && arguments.size() == 2) {
+    use_tensor_maps(arguments[1]);
     leave(0);
   }
   const auto found = scenarios().find(name);

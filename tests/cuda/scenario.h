@@ -20,6 +20,9 @@ Outcome run_in_child(const std::vector<std::string>& arguments, double wall_limi
 /// The scenario "gemm" (gemm_scenario.cc): products on the GPU beside those of the host.
 void multiply_matrices();
 
+/// The scenarios "tensor_map boxes", "tensor_map input" and "tensor_map null" (tensor_map_scenario.cc).
+void use_tensor_maps(const std::string& what);
+
 /// The child's side: runs one scenario, prints its facts and leaves without the driver's cleaning up.
 [[noreturn]] void scenario_main(const std::vector<std::string>& arguments);
 

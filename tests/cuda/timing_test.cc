@@ -101,3 +101,23 @@ TEST_CASE("a time that the memory cannot reach is impossible") {
   CHECK(impossible.get("verdict") == "impossible_time");
   CHECK_THAT(impossible.get("message"), Catch::Contains("cannot move what the update must read and write"));
 }
+
+TEST_CASE("rates of arithmetic are those of the units") {
+  const Outcome outcome = run_in_child({"rates"}, 120);
+  UNSCOPED_INFO(outcome.child.out);
+  UNSCOPED_INFO(outcome.child.err);
+  REQUIRE(outcome.get("error").empty());
+  double fp32 = 0, fp32_mhz = 0, tensor = 0, tensor_mhz = 0;
+  REQUIRE(std::sscanf(outcome.get("fp32").c_str(), "%lf %lf", &fp32, &fp32_mhz) == 2);
+  REQUIRE(std::sscanf(outcome.get("tensor").c_str(), "%lf %lf", &tensor, &tensor_mhz) == 2);
+  const double multiprocessors = std::stod(outcome.get("multiprocessors")), highest = std::stod(outcome.get("highest"));
+  std::printf("fp32 %.1f TFLOP/s at %.0f MHz, products %.1f TFLOP/s at %.0f MHz, highest %.0f MHz\n", fp32 / 1e12,
+              fp32_mhz, tensor / 1e12, tensor_mhz, highest);
+  // 128 fma in a cycle and multiprocessor since compute capability 8.6 and 9.0, 64 in 8.0 (CUDA C++ Programming Guide,
+  // throughput of native arithmetic instructions). A loop that the compiler had removed would be far above.
+  const double peak = 2 * 128 * multiprocessors * fp32_mhz * 1e6;
+  CHECK(fp32 <= 1.03 * peak);
+  CHECK(fp32 >= 0.45 * peak);
+  CHECK(highest >= fp32_mhz * 0.99);
+  if (tensor > 0) CHECK(tensor > 2 * fp32);  // 0: no cuBLASLt here
+}

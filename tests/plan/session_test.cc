@@ -439,7 +439,7 @@ TEST_CASE("more than 2^31 elements need a 64-bit size, and no memory is taken to
   CHECK(device.live_buffers() == 0);
 }
 
-TEST_CASE("counts of arguments, unknown kernels, what is not supported") {
+TEST_CASE("counts of arguments, unknown kernels") {
   FakeDevice device;
   device.add_kernel("_Z1kPf", {"ptr", "i64"});
   CompiledModule compiled;
@@ -459,11 +459,6 @@ TEST_CASE("counts of arguments, unknown kernels, what is not supported") {
   device.kernel_info("_Z1kPf").parameter_bytes = 40'000;
   const Opened large = open_plan(device, plan("k<float>", R"("param", "n")"), vectors({4}), small_task(), {}, compiled);
   CHECK_THAT(text_of(large.failure), Catch::Contains("40000 bytes of parameters, more than the limit 32764"));
-  const Opened map = open_plan(device, plan("k<float>", R"("tensor_map{\"of\": \"param\"}", "n")"), vectors({4}),
-                               small_task(), {}, compiled);
-  REQUIRE(map.failure);
-  CHECK(map.failure->verdict == Verdict::kUnsupported);
-  CHECK(text_of(map.failure) == "toy.cu: /launches/0/args/0: tensor_map is not supported yet by device vm");
 }
 
 TEST_CASE("offsets of pointers stay inside their buffer") {

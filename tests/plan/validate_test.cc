@@ -56,7 +56,12 @@ TEST_CASE("arguments by scope") {
       {R"("0x10")", "", "", ""},
       {R"(true)", "", "", ""},
       {R"("false")", "", "", ""},
-      {R"("tensor_map{\"of\": \"param\"}")", "", "", ""},
+      {R"("tensor_map{\"of\": \"param\", \"dims\": \"n\", \"box\": 64}")", "use \"for\": \"tensor\"", "",
+       "use \"for\": \"tensor\""},
+      {R"({"tensor_map": {"of": "param", "dims": "n", "box": 64}})",
+       "is of one tensor and the launch is for the whole step", "",
+       "is of one tensor and the launch is for all tensors of a shape"},
+      {R"({"tensor_map": {"of": "scratch.tmp", "dtype": "f32", "dims": "total", "box": 64}})", "", "", ""},
       // wrong in every scope
       {R"("")", "empty", "empty", "empty"},
       {R"("parm")", "did you mean `param`?", "did you mean `param`?", "did you mean `param`?"},
@@ -177,7 +182,8 @@ TEST_CASE("mutated plans are answered, never crash") {
 { "task": "toy", "note": "\u00e9 four", "defines": {"VEC": 4, "TILE": "VEC * 256"}, "tunables": {"VEC": [1, 2]},
   "scratch": {"tmp": "align(sum(n * 4), 256)"},
   "launches": [
-    {"for": "tensor", "kernel": "k", "grid": "ceil_div(n, TILE)", "block": ["256", 1], "args": ["param", "grad", "n", 1.5, "hyper"]},
+    {"for": "tensor", "kernel": "k", "grid": "ceil_div(n, TILE)", "block": ["256", 1], "args": ["param", "grad", "n", 1.5, "hyper",
+      {"tensor_map": {"of": "grad", "dims": ["cols", "rows"], "box": [8, "VEC"], "or_null": true}}]},
     {"for": "shape", "repeat": 5, "launches": [
       {"kernel": "k", "grid": "max(1, rows / 2 > 3 ? 4 : 5)", "block": 1, "args": ["param[]", "scratch.tmp + prefix(n * 4)", "count"]}]}
   ] }
@@ -224,7 +230,7 @@ __global__ void k() {}
     }
     ++valid_count;
     testing::FakeDevice device;
-    device.add_kernel("k", {"ptr", "ptr", "i64", "f32", "ptr"});
+    device.add_kernel("k", {"ptr", "ptr", "i64", "f32", "ptr", "map"});
     REQUIRE(open_session(device, ModuleId{1}, {}, *parsed.value().value, task, list, {}).ok());
   }
   CHECK(parsed_count > kRounds / 20);

@@ -176,6 +176,17 @@ const Row kRows[] = {
     {"breakpoint", kernel("brkpt;"), ""},
     {"number of the launch", kernel("ret;\nmov.u64 %rd1, %gridid;"),
      "reads %gridid, which tells one launch from another", "ptx line 8"},
+    {"a map's address replaced", kernel("tensormap.replace.tile.global_address.global.b1024.b64 [%rd1], %rd2;"),
+     "changes a tensor map on the device; maps come from the plan (\"tensor_map\") alone", "ptx line 7"},
+    {"a map copied out of shared memory",
+     kernel(
+         "tensormap.cp_fenceproxy.global.shared::cta.tensormap::generic.release.gpu.sync.aligned [%rd1], [%rd2], 128;"),
+     "changes a tensor map on the device", "ptx line 7"},
+    {"a map read and used",
+     kernel("prefetch.tensormap [%rd1];\ncp.async.bulk.tensor.1d.shared::cluster.global.mbarrier::complete_tx::bytes "
+            "[%r1], "
+            "[%rd1, {%r2}], [%r3];"),
+     ""},
     {"number of the block", kernel("mov.u32 %r1, %ctaid.x;"), ""},
     {"the first of several counts", kernel("call malloc;\nst.global.u32 [n], 1;", kCounter + ".extern .func malloc();"),
      "allocates", "ptx line 7"},

@@ -1,0 +1,83 @@
+// Tensor maps on a GPU (tensor_map_scenario.cc), and whole candidates that use them, judged by the GPU alone.
+#include <fmt/format.h>
+#include <unistd.h>
+
+#include <catch2/catch.hpp>
+#include <cstdio>
+#include <cstdlib>
+#include <filesystem>
+#include <fstream>
+
+#include "tests/cuda/scenario.h"
+
+using namespace stepbench::gpu_test;
+
+namespace {
+
+void note(const Outcome& outcome) {
+  UNSCOPED_INFO(outcome.child.out);
+  UNSCOPED_INFO(outcome.child.err);
+}
+
+}  // namespace
+
+TEST_CASE("boxes through tensor maps are those of the VM, zeros outside of the tensor") {
+  const Outcome outcome = run_in_child({"tensor_map", "boxes"}, 240);
+  note(outcome);
+  std::printf("%s", outcome.child.out.c_str());
+  CHECK(outcome.get("error").empty());
+  CHECK(outcome.get("boxes") == "17");
+  CHECK(outcome.get("wrong") == "0");
+  CHECK(outcome.get("swizzles") == "3");
+  CHECK(outcome.get("nan") != "wrong");
+  CHECK_FALSE(outcome.get("nan").empty());
+  CHECK_THAT(outcome.get("refused"), Catch::StartsWith("true the driver refuses it: i32 dims [12, 7]"));
+  CHECK(outcome.get("after") == "right");
+}
+
+TEST_CASE("a store to an input through a tensor map is a fault, as a null map is") {
+  const Outcome input = run_in_child({"tensor_map", "input"}, 60);
+  note(input);
+  CHECK(input.get("error").empty());
+  CHECK(input.get("verdict") == "out_of_bounds");
+  const Outcome null = run_in_child({"tensor_map", "null"}, 60);
+  note(null);
+  CHECK(null.get("error").empty());
+  CHECK_FALSE(null.get("verdict").empty());
+  CHECK(null.get("verdict") != "none");
+  std::printf("input: %s, %s\nnull: %s, %s\n", input.get("verdict").c_str(), input.get("message").c_str(),
+              null.get("verdict").c_str(), null.get("message").c_str());
+}
+
+TEST_CASE("candidates with tensor maps pass on the GPU alone, and wrong ones do not") {
+  const char* root = std::getenv("STEPBENCH_ROOT");  // a machine that did not build this may have it elsewhere
+  const std::string tests = root != nullptr && *root != 0 ? std::string(root) + "/tests" : STEPBENCH_TEST_FOLDER;
+  const struct {
+    const char* file;
+    const char* task;
+    const char* verdict;
+  } rows[] = {
+      {"cuda/tensor_map/sgd_tiles.cu", "sgd_momentum", "passed"},
+      {"cuda/tensor_map/adamw_rows.cu", "adamw", "passed"},
+      {"attacks/map_made_on_the_device.cu", "adamw", "refused"},
+      {"attacks/map_of_the_neighbour.cu", "adamw", "bad_candidate"},
+      {"attacks/input_written_by_a_map.cu", "adamw", "out_of_bounds"},  // ends the process's use of the GPU: last
+  };
+  std::string pattern = (std::filesystem::temp_directory_path() / "stepbench_maps_XXXXXX").string();
+  REQUIRE(::mkdtemp(pattern.data()) != nullptr);
+  const std::string list = pattern + "/list";
+  std::ofstream file(list, std::ios::binary);
+  for (const auto& row : rows) file << fmt::format("{}\t{}/{}\t{}\n", row.file, tests, row.file, row.task);
+  file.close();
+  std::error_code status;
+  const std::string locks = pattern + "/locks";
+  std::filesystem::create_directories(locks + "/context", status);
+  const Outcome outcome = run_in_child({"eval", list, locks}, 400);
+  std::filesystem::remove_all(pattern, status);
+  note(outcome);
+  std::printf("%s", outcome.child.out.c_str());
+  for (const auto& row : rows) {
+    INFO(row.file);
+    CHECK_THAT(outcome.child.out, Catch::Contains(fmt::format("result {}\t{}\t", row.file, row.verdict)));
+  }
+}
