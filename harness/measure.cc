@@ -5,6 +5,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <limits>
 #include <set>
 #include <utility>
 
@@ -161,13 +162,19 @@ Result<Choice> choose_baseline(Bench& bench, std::span<const TimedKernel> baseli
     Result<Side> side = open_baseline(bench, baseline, list);
     if (!side.ok()) return side.error();
     std::vector<double> samples;
-    for (int i = 0; i < list.rule.warm_ups + list.rule.selection_samples; ++i) {
+    double least_ns = std::numeric_limits<double>::infinity();
+    bool hopeless = false;
+    for (int i = 0; i < list.rule.warm_ups + list.rule.selection_samples && !hopeless; ++i) {
       std::optional<Failure> failure;
       const Result<TimedReport> timed = run_sample(bench, side.value(), list, failure);
       if (!timed.ok()) return timed.error();
       if (failure) return baseline_failed(baseline.name, list, *failure);
       if (i >= list.rule.warm_ups) samples.push_back(timed.value().event_ns);
+      least_ns = std::min(least_ns, timed.value().event_ns);
+      hopeless = choice.kernel != nullptr && i + 1 >= list.rule.least_runs &&
+                 least_ns > list.rule.hopeless_ratio * choice.time_ns;
     }
+    if (hopeless) continue;
     const double time_ns = median(std::move(samples));
     if (choice.kernel == nullptr || time_ns < choice.time_ns) choice = {&baseline, std::move(side.value()), time_ns};
   }
@@ -280,10 +287,12 @@ Result<MeasureOutcome> measure(const TimedKernel& candidate, std::span<const Tim
   a.name = candidate.name;
   a.session = bench.rig.session.get();
   a.stops = {0};
-  {
+  double candidate_ns = std::numeric_limits<double>::infinity();
+  for (int i = 0; i < rule.least_runs; ++i) {
     const Result<TimedReport> first = run_sample(bench, a, list, outcome.failure);
     if (!first.ok()) return first.error();
     if (outcome.failure) return outcome;
+    candidate_ns = std::min(candidate_ns, first.value().event_ns);
   }
   Result<Choice> choice = choose_baseline(bench, baselines, list);
   if (!choice.ok()) return choice.error();
@@ -305,11 +314,16 @@ Result<MeasureOutcome> measure(const TimedKernel& candidate, std::span<const Tim
     outcome.notes.push_back(fmt::format("timing of {}: the floor leaves out {}: this GPU's rate is not known",
                                         list.name, floor.value().left_out));
 
-  // By the baseline's time alone: a candidate cannot choose how often it is sampled.
+  // By the baseline's time alone, so that a candidate cannot choose how often it is sampled; but where it is slower
+  // several times over, a few pairs say so.
   constexpr double kOverheadNs = 300'000;  // making data, flush, probe
   const double pair_ns = 2 * (1.6 * choice.value().time_ns + kOverheadNs);
-  const int pairs =
-      std::clamp(static_cast<int>(rule.target_ms * 1e6 / pair_ns), rule.min_pairs, rule.max_pairs) / 2 * 2;
+  int pairs = std::clamp(static_cast<int>(rule.target_ms * 1e6 / pair_ns), rule.min_pairs, rule.max_pairs) / 2 * 2;
+  if (candidate_ns > rule.slow_ratio * choice.value().time_ns) {
+    const double slow_pair_ns = candidate_ns + choice.value().time_ns + 2 * kOverheadNs;
+    const double affordable = std::min(rule.target_ms * 1e6 / slow_pair_ns, static_cast<double>(pairs));
+    pairs = std::min(pairs, std::max(rule.slow_pairs, static_cast<int>(affordable)) / 2 * 2);
+  }
   const int64_t runs = rule.warm_ups + pairs;
   // Where a step can only be judged as a whole, it costs seconds to minutes: fewer of them.
   const bool audited = judged_in_parts(task);

@@ -4,7 +4,8 @@
 // Both take turns on the same buffers, along one trajectory with fresh gradients and a changing Hyper: where memory
 // lies makes a difference of some tenths of a percent, which would be charged to one of them otherwise (seen on an
 // H200: 0.5 % between two sets of buffers). What one leaves is the next one's input, never its answer. Samples come in
-// blocks of four, ABBA or BAAB by the salt, and make two pairs. Their number is fixed by the baseline. At random steps,
+// blocks of four, ABBA or BAAB by the salt, and make two pairs. Their number is fixed by the baseline, unless
+// the candidate is several times slower. At random steps,
 // which nothing announces, the trajectory is stopped before and after a timed step and the step is judged against the
 // oracle.
 #pragma once
@@ -22,8 +23,16 @@ namespace stepbench {
 struct MeasureRule {
   double target_ms = 900;  ///< of all samples of one list, as far as the numbers of pairs allow
   int min_pairs = 100, max_pairs = 1000;
-  int warm_ups = 4;                           ///< steps before the samples, each with data of its own
-  int selection_samples = 9;                  ///< of every baseline, to find the fastest
+  int warm_ups = 4;           ///< steps before the samples, each with data of its own
+  int selection_samples = 9;  ///< of every baseline, to find the fastest
+  /// After so many runs a baseline whose fastest is slower than the best one's median by this is out: naive ones of
+  /// matrix tasks take seconds for a step.
+  int least_runs = 2;
+  double hopeless_ratio = 2;
+  /// A candidate that is slower than the baseline by this in the best of its first runs gets as many pairs as target_ms
+  /// allows at its own pace, but no fewer than slow_pairs.
+  double slow_ratio = 4;
+  int slow_pairs = 12;
   int verified_steps = 4;                     ///< of each side, beside its first and its last
   int64_t audit_elements = int64_t{1} << 20;  ///< of a verified step
   int64_t full_first_step_limit = int64_t{1}

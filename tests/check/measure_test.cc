@@ -2,6 +2,7 @@
 // real clock says is tests/cuda/timing_test.cc's.
 #include <catch2/catch.hpp>
 #include <cmath>
+#include <map>
 #include <numeric>
 
 #include "harness/measure.h"
@@ -349,6 +350,70 @@ TEST_CASE("the fastest baseline is the one to beat, and its faults are not the c
   const Result<MeasureOutcome> error = measure(candidate, bad, {"[33001]", false}, rates(), small_rule(), info);
   REQUIRE_FALSE(error.ok());
   CHECK_THAT(error.error().message, Catch::Contains("baseline wrong one failed"));
+}
+
+TEST_CASE("a hopeless baseline is not sampled to the end, one slow first step does not make it so") {
+  const Compiled right = compiled(candidate_with(""));
+  Clock clock;
+  std::map<uint32_t, int> runs;
+  clock.step = [&](ModuleId module, int calls) {  // 1 the candidate, then the baselines in order
+    const int run = runs[module.value]++;
+    const double ns[] = {0, 100'000, 120'000, 250'000, 90'000, 190'000};
+    return at_ns((module.value == 4 && run == 0 ? 5 : 1) * ns[std::min<uint32_t>(module.value, 5)] * jitter(calls));
+  };
+  DeviceInfo info;
+  info.memory_bytes = uint64_t{1} << 30;
+  const TimedKernel candidate{"candidate", context_of(right, &clock)};
+  const std::vector<TimedKernel> four = {{"a", context_of(right, &clock)},
+                                         {"twice as slow as a", context_of(right, &clock)},
+                                         {"cold at first", context_of(right, &clock)},
+                                         {"twice as slow as the one before", context_of(right, &clock)}};
+  const MeasureRule rule = small_rule();
+  const Result<MeasureOutcome> outcome = measure(candidate, four, {"[33001]", false}, rates(), rule, info);
+  REQUIRE(outcome.ok());
+  REQUIRE(outcome.value().report.has_value());
+  CHECK(outcome.value().report->baseline == "cold at first");
+  const int all = rule.warm_ups + rule.selection_samples;
+  CHECK(runs[2] == all);
+  CHECK(runs[3] == 2);
+  CHECK(runs[4] == all + rule.warm_ups + 40);
+  CHECK(runs[5] == 2);
+}
+
+TEST_CASE("a candidate several times slower gets fewer pairs, one that is slow at first does not") {
+  const Compiled right = compiled(candidate_with(""));
+  const struct {
+    const char* name;
+    double first_ns, later_ns;
+    size_t pairs;
+    SpeedWord word;
+  } rows[] = {
+      {"a second", 1e9, 1e9, 12, SpeedWord::kSlower},
+      {"50 ms: target_ms holds 17 of them", 50e6, 50e6, 16, SpeedWord::kSlower},
+      {"five times, but fast: all", 500'000, 500'000, 40, SpeedWord::kSlower},
+      {"a second at first", 1e9, 100'000, 40, SpeedWord::kSame},
+      {"three times", 300'000, 300'000, 40, SpeedWord::kSlower},
+  };
+  for (const auto& row : rows) {
+    DYNAMIC_SECTION(row.name) {
+      Clock clock;
+      int own_runs = 0;
+      clock.step = [&](ModuleId module, int calls) {
+        const double ns = module.value != 1 ? 100'000 : own_runs++ == 0 ? row.first_ns : row.later_ns;
+        return at_ns(ns * jitter(calls));
+      };
+      DeviceInfo info;
+      info.memory_bytes = uint64_t{1} << 30;
+      const TimedKernel candidate{"candidate", context_of(right, &clock)};
+      const std::vector<TimedKernel> baseline = {{"baseline", context_of(right, &clock)}};
+      const Result<MeasureOutcome> outcome =
+          measure(candidate, baseline, {"[33001]", false}, rates(), small_rule(), info);
+      REQUIRE(outcome.ok());
+      REQUIRE(outcome.value().report.has_value());
+      CHECK(outcome.value().report->pairs.size() == row.pairs);
+      CHECK(outcome.value().report->word == row.word);
+    }
+  }
 }
 
 TEST_CASE("hidden lists vary their dimensions by the salt, equal ones alike") {
