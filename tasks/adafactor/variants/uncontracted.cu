@@ -94,7 +94,11 @@ extern "C" __global__ void column_averages(float* __restrict__ col_var, long lon
   const long long j = (long long)blockIdx.x * BLOCK + threadIdx.x;
   if (j >= cols || h.found_inf != 0) return;
   float sum = 0.0f;
-  for (long long part = 0; part * ROWS < rows; ++part) sum += columns[part * cols + j];
+  for (long long first = 0; first * ROWS < rows; first += 32) {  // two levels here as well
+    float some = 0.0f;
+    for (long long part = first; part < first + 32 && part * ROWS < rows; ++part) some += columns[part * cols + j];
+    sum += some;
+  }
   const float w = h.one_minus_beta2;
   col_var[j] = __fadd_rn(__fmul_rn(1.0f - w, col_var[j]), __fmul_rn(w, __fdiv_rn(sum, (float)rows)));
 }
