@@ -16,7 +16,7 @@ if(STEPBENCH_FUZZ)  # coverage feedback needs all parts instrumented; main comes
 endif()
 
 # words, errors, hashes
-sb_component(sb_base SOURCES ${H}/result.cc ${H}/words.cc ${H}/hash.cc ${H}/child_process.cc ${H}/generate.cc LINK OpenSSL::Crypto)
+sb_component(sb_base SOURCES ${H}/result.cc ${H}/words.cc ${H}/hash.cc ${H}/child_process.cc ${H}/generate.cc ${H}/parallel.cc LINK OpenSSL::Crypto)
 
 # PTX text -> syntax tree, admission
 sb_component(sb_ptx

@@ -14,9 +14,6 @@
 namespace stepbench {
 namespace {
 
-/// NaN counts as the worst ratio of all.
-bool worse(double ratio, double than) { return std::isnan(ratio) ? !std::isnan(than) : ratio > than; }
-
 std::string times_limit(double ratio) {
   return std::isfinite(ratio) ? fmt::format("{:.3g} x the limit", ratio) : std::string("not finite");
 }

@@ -11,6 +11,7 @@
 #include <utility>
 
 #include "harness/checks.h"
+#include "harness/parallel.h"
 
 namespace stepbench {
 namespace {
@@ -92,8 +93,6 @@ Bytes host_values(const BufferSpec& buffer, size_t b, const TensorShape& shape, 
   return Bytes(from, from + part.count * width);
 }
 
-bool worse(double ratio, double than) { return std::isnan(ratio) ? !std::isnan(than) : ratio > than; }
-
 void merge(StepJudgement& sum, StepJudgement&& one) {
   sum.elements_checked += one.elements_checked;
   if (sum.worst_buffer.empty() || worse(one.worst_ratio, sum.worst_ratio)) {
@@ -104,22 +103,6 @@ void merge(StepJudgement& sum, StepJudgement&& one) {
 }
 
 }  // namespace
-
-void run_parallel(int threads, size_t count, const std::function<void(size_t)>& work) {
-  std::atomic<size_t> next{0};
-  const auto run = [&] {
-    for (size_t i = next.fetch_add(1); i < count; i = next.fetch_add(1)) work(i);
-  };
-  std::vector<std::jthread> pool;
-  for (size_t i = 1; i < std::min(static_cast<size_t>(std::max(threads, 1)), count); ++i) {
-    try {
-      pool.emplace_back(run);
-    } catch (const std::system_error&) {
-      break;  // no more threads to be had: the ones that run do the work
-    }
-  }
-  run();
-}
 
 std::vector<Window> all_windows(std::span<const TensorShape> tensors) {
   std::vector<Window> windows;

@@ -4,6 +4,7 @@
 #pragma once
 
 #include <atomic>
+#include <cmath>
 #include <cstdint>
 #include <functional>
 #include <map>
@@ -106,6 +107,8 @@ int64_t total_elements(std::span<const TensorShape> tensors);
 
 // --------------------------------------------------------------------------------------------- judgement of one step
 // (check_step.cc)
+/// NaN counts as the worst ratio of all.
+inline bool worse(double ratio, double than) { return std::isnan(ratio) ? !std::isnan(than) : ratio > than; }
 /// What the comparison of one step with the oracle found.
 struct StepJudgement {
   std::optional<Failure> failure;  ///< verdict, message, buffer, tensor, element, expected, got, ratio, detail
@@ -220,8 +223,6 @@ Result<StepJudgement> judge_windows(const TaskSpec& task, std::span<const Tensor
 /// Judges every element of the first step after generate_buffers(Role::kInOut), in parts.
 Result<StepJudgement> judge_first_step(Rig& rig, const TaskSpec& task, std::span<const TensorShape> tensors,
                                        const HyperValues& hyper, const LargeData& data, int threads);
-/// Runs work(i) for i in [0, count) on up to `threads` threads.
-void run_parallel(int threads, size_t count, const std::function<void(size_t)>& work);
 
 /// Which steps of a large list are judged in full. Up to `every_element_limit` parameters: every step. Above: every
 /// element of the first step, and in every later step an audit of `audit_elements` elements and all ends of tensors.

@@ -2,13 +2,10 @@
 // spreads a step over threads. The formulas are not here.
 #include <algorithm>
 #include <array>
-#include <atomic>
-#include <functional>
 #include <limits>
-#include <system_error>
-#include <thread>
 
 #include "harness/checks.h"
+#include "harness/parallel.h"
 #include "tasks/oracle.h"
 
 namespace stepbench {
@@ -25,23 +22,6 @@ constexpr int64_t kRangeElements = 1 << 15;   // some hundred microseconds of wo
 constexpr int64_t kInlineElements = 1 << 16;  // below this, starting threads costs more than it saves
 
 using Totals = std::array<double, kOracleTotals>;
-
-/// work(i) for i in [0, count) on up to `threads` threads.
-void spread(int threads, size_t count, const std::function<void(size_t)>& work) {
-  std::atomic<size_t> next{0};
-  const auto run = [&] {
-    for (size_t i = next.fetch_add(1); i < count; i = next.fetch_add(1)) work(i);
-  };
-  std::vector<std::jthread> pool;
-  for (size_t i = 1; i < std::min(static_cast<size_t>(std::max(threads, 1)), count); ++i) {
-    try {
-      pool.emplace_back(run);
-    } catch (const std::system_error&) {
-      break;  // no more threads to be had: the ones that run do the work
-    }
-  }
-  run();
-}
 
 }  // namespace
 
@@ -83,7 +63,7 @@ Result<std::vector<double>> oracle_totals(const TaskSpec& task, std::span<const 
   if (entry.value()->reduce == nullptr) return std::vector<double>();
   // Every tensor's share by itself and then in order: the number of threads changes no bit of the sums.
   std::vector<Totals> shares(tensors.size(), Totals{});
-  spread(threads, tensors.size(), [&](size_t t) {
+  run_parallel(threads, tensors.size(), [&](size_t t) {
     std::vector<double*> inputs(task.buffers.size(), nullptr);
     for (size_t b = 0; b < inputs.size(); ++b)
       if (task.buffers[b].role == Role::kIn) inputs[b] = state.values[b][t].data();
@@ -180,7 +160,7 @@ Result<void> oracle_step(const TaskSpec& task, std::span<const TensorShape> tens
     totals = std::move(made.value());
   }
 
-  spread(wanted, ranges.size(), [&](size_t i) {
+  run_parallel(wanted, ranges.size(), [&](size_t i) {
     OracleTensor tensor = tensor_at(ranges[i].tensor);
     tensor.totals = totals;
     if (detail.work != nullptr) tensor.work = &(*detail.work)[ranges[i].tensor];

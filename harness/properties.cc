@@ -10,13 +10,11 @@
 #include <vector>
 
 #include "harness/checks.h"
+#include "harness/parallel.h"
 
 namespace stepbench {
 
 namespace {
-
-/// NaN counts as the worst ratio of all.
-bool worse(double ratio, double than) { return std::isnan(ratio) ? !std::isnan(than) : ratio > than; }
 
 Failure property_failure(const PropertySpec& property, int64_t tensor, double value) {
   Failure failure;

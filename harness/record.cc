@@ -1,7 +1,8 @@
 // EvalRecord <-> JSON, record_version 3 (harness/README.md documents it field by field).
 //
 // The fields of every struct are listed once, in `fields()`; a Writer and a strict Reader walk the same list, so a
-// field cannot be written and forgotten in reading. This file does not touch the disk: record_folder.cc does.
+// field cannot be written and forgotten in reading: that is why both are in one long file. It does not touch the disk:
+// record_folder.cc does.
 #include "harness/record.h"
 
 #include <fmt/format.h>

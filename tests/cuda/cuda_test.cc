@@ -3,7 +3,6 @@
 #include <fmt/format.h>
 #include <unistd.h>
 
-#include <atomic>
 #include <catch2/catch.hpp>
 #include <cstdio>
 #include <cstdlib>
@@ -15,6 +14,7 @@
 
 #include "harness/json_reader.h"
 #include "harness/mutants.h"
+#include "harness/parallel.h"
 #include "harness/record_folder.h"
 #include "harness/stages.h"
 #include "tests/cuda/scenario.h"
@@ -90,17 +90,6 @@ std::vector<Kernel> all_kernels(const Folder& folder) {
   std::sort(attacks.begin(), attacks.end());
   for (const auto& path : attacks) kernels.push_back({"attacks/" + path.stem().string(), path, "adamw", false});
   return kernels;
-}
-
-/// Calls `work(i)` for all i below `count` on some threads.
-void in_parallel(size_t count, size_t threads, const std::function<void(size_t)>& work) {
-  std::atomic<size_t> next{0};
-  std::vector<std::thread> pool;
-  for (size_t t = 0; t < threads; ++t)
-    pool.emplace_back([&] {
-      for (size_t i = next++; i < count; i = next++) work(i);
-    });
-  for (std::thread& thread : pool) thread.join();
 }
 
 }  // namespace
@@ -216,8 +205,8 @@ TEST_CASE("the GPU and the VM agree on every baseline, variant, mutant and attac
   std::vector<Row> rows(kernels.size());
   const auto start = std::chrono::steady_clock::now();
   const auto seconds = [&] { return std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count(); };
-  const size_t threads = std::max(2u, std::thread::hardware_concurrency());
-  in_parallel(kernels.size(), threads, [&](size_t i) {  // compiles as well, for the GPU to find in the cache
+  const int threads = std::max(2, static_cast<int>(std::thread::hardware_concurrency()));
+  run_parallel(threads, kernels.size(), [&](size_t i) {  // compiles as well, for the GPU to find in the cache
     const Result<Judged<Candidate>> candidate = load_candidate(kernels[i].path, kernels[i].task);
     if (!candidate.ok()) {
       rows[i].vm = "error: " + to_text(candidate.error());
