@@ -76,6 +76,13 @@ Fault fault_of(Status status, const std::string& text) {
       fault.kind = FaultKind::kMisaligned;
       fault.message = "misaligned address: not a multiple of the access's size";
       break;
+    case kIllegalInstruction:
+      fault.kind = FaultKind::kTrap;
+      fault.message =
+          "an illegal instruction: a bulk tensor copy with a null map or with a first coordinate that is no multiple "
+          "of "
+          "16 bytes, or broken machine code";
+      break;
     case kLaunchTimeout:
       fault.kind = FaultKind::kBudget;
       fault.message = "the GPU ended a kernel that ran too long";

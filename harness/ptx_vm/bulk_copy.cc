@@ -133,16 +133,24 @@ bool complete_one(ExecState& state, int lane, std::optional<uint32_t> barrier) {
 
 // ------------------------------------------------------------------------------------------------ boxes
 
-/// Calls f(address, byte in the box, bytes) for every run of elements inside the view; f returns false to stop.
+/// What a copy goes through: every element inside the view or, for a store, every piece of 16 bytes with one in it. The
+/// accelerator stores nothing smaller, so a row that does not end at a multiple of 16 bytes takes what lies behind it
+/// along (found on an H200; the PTX manual says nothing of it, Triton's descriptor stores had the same fault).
+enum class Reach : uint8_t { kElements, kPieces };
+constexpr int64_t kPieceBytes = 16;
+
+/// Calls f(address, byte in the box, bytes) for every run inside the view; f returns false to stop.
 template <class F>
-bool for_each_row(const BulkBox& box, F f) {
+bool for_each_row(const BulkBox& box, Reach reach, F f) {
   const TensorMapSpec& view = box.view;
   const auto rank = static_cast<size_t>(view.rank);
   const int64_t element = dtype_bytes(view.dtype);
   std::array<int64_t, TensorMapSpec::kMaxRank> count{1, 1, 1, 1, 1};
   for (size_t i = 0; i < rank; ++i) count[i] = (view.box[i] + view.element_strides[i] - 1) / view.element_strides[i];
   const int64_t first = std::max<int64_t>(box.at[0], 0);
-  const int64_t end = std::min(box.at[0] + count[0], static_cast<int64_t>(view.dims[0]));
+  const int64_t unit = reach == Reach::kPieces ? kPieceBytes / element : 1;
+  const int64_t row_end = (static_cast<int64_t>(view.dims[0]) + unit - 1) / unit * unit;
+  const int64_t end = std::min(box.at[0] + count[0], row_end);
   int64_t rows = 1;
   for (size_t i = 1; i < rank; ++i) rows *= count[i];
   for (int64_t row = 0; row < rows && first < end; ++row) {
@@ -226,7 +234,7 @@ bool resolve_row(ExecState& state, const Decoded& instruction, int lane, uint64_
 bool read_box(ExecState& state, const Decoded& instruction, int lane, const BulkBox& box, std::span<std::byte> bytes) {
   const uint32_t element = dtype_bytes(box.view.dtype);
   Sectors sectors;
-  const bool good = for_each_row(box, [&](uint64_t address, uint64_t offset, uint32_t count) {
+  const bool good = for_each_row(box, Reach::kElements, [&](uint64_t address, uint64_t offset, uint32_t count) {
     Resolved at;
     if (!resolve_row(state, instruction, lane, address, count, element, Access::kLoad, at)) return false;
     std::memcpy(bytes.data() + offset, at.host, count);
@@ -243,7 +251,7 @@ bool read_box(ExecState& state, const Decoded& instruction, int lane, const Bulk
 bool check_store(ExecState& state, const Decoded& instruction, int lane, uint32_t from, const BulkBox& box) {
   const uint32_t element = dtype_bytes(box.view.dtype);
   Sectors sectors;
-  const bool good = for_each_row(box, [&](uint64_t address, uint64_t offset, uint32_t count) {
+  const bool good = for_each_row(box, Reach::kPieces, [&](uint64_t address, uint64_t offset, uint32_t count) {
     Resolved at;
     if (!resolve_range(state, instruction, lane, MemorySpace::kShared, kSharedBase + from + offset, count, 1,
                        Access::kLoad, at))
@@ -259,7 +267,7 @@ bool check_store(ExecState& state, const Decoded& instruction, int lane, uint32_
 }
 
 void perform(ExecState& state, const PendingStore& store) {
-  for_each_row(store.box, [&](uint64_t address, uint64_t offset, uint32_t count) {
+  for_each_row(store.box, Reach::kPieces, [&](uint64_t address, uint64_t offset, uint32_t count) {
     Allocation* allocation = state.memory->find(address);
     SB_ASSERT(allocation != nullptr && !allocation->read_only);  // checked when it was issued
     std::memcpy(allocation->host + (address - allocation->lo), state.shared + store.from + offset, count);
@@ -343,6 +351,10 @@ std::optional<BulkBox> box_of(ExecState& state, const Decoded& instruction, int 
   BulkBox box;
   box.view = *view;
   for (size_t i = 0; i < static_cast<size_t>(view->rank); ++i) box.at[i] = slot<int32_t>(state, instruction.v[i])[lane];
+  // An illegal instruction on an H200; the manual's text on coordinates does not say so, Triton's tutorial on TMA does.
+  if (box.at[0] * static_cast<int64_t>(dtype_bytes(view->dtype)) % kPieceBytes != 0)
+    return wrong(FaultKind::kMisaligned,
+                 "the first coordinate of a bulk tensor copy must be a multiple of 16 bytes, before the start as well");
   return box;
 }
 

@@ -44,8 +44,11 @@ void check_rows(const std::string& id, const std::string& path, std::span<const 
 TEST_CASE("tiles of matrices through shared memory pass, and one mistake each does not") {
   const Row rows[] = {
       {"as it is", "", "", Verdict::kPassed, ""},
+      {"four columns too far", "const int x = static_cast<int>(blockIdx.x) % tile_columns * COLS;",
+       "const int x = static_cast<int>(blockIdx.x) % tile_columns * COLS + 4;", Verdict::kWrongResult, "differs"},
       {"a column too far", "const int x = static_cast<int>(blockIdx.x) % tile_columns * COLS;",
-       "const int x = static_cast<int>(blockIdx.x) % tile_columns * COLS + 1;", Verdict::kWrongResult, "differs"},
+       "const int x = static_cast<int>(blockIdx.x) % tile_columns * COLS + 1;", Verdict::kLaunchError,
+       "the first coordinate of a bulk tensor copy must be a multiple of 16 bytes"},
       {"not waited for", "  wait_parity(&barrier, 0);", "", Verdict::kUninitializedRead, "shared memory"},
       {"fewer bytes expected", "\"r\"(static_cast<unsigned>(sizeof tiles))", "\"r\"(4096u)",
        Verdict::kUninitializedRead, "shared memory"},
@@ -66,6 +69,7 @@ TEST_CASE("tiles of matrices through shared memory pass, and one mistake each do
 TEST_CASE("rows of any length in two buffers pass, and one mistake each does not") {
   const Row rows[] = {
       {"as it is", "", "", Verdict::kPassed, ""},
+      {"an end inside 16 bytes stored by a map", " ||\n      n % 4 != 0)", ")", Verdict::kOutOfBounds, "past its end"},
       {"loaded over what is being stored", "      asm volatile(\"cp.async.bulk.wait_group.read 0;\" ::: \"memory\");\n",
        "", Verdict::kRace, "a bulk copy writes shared memory that a store, not waited for, is reading"},
       {"the wrong half waited for", "wait_parity(&barrier[s], turn / 2 % 2);",

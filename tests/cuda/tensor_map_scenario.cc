@@ -163,12 +163,12 @@ const View kViews[] = {
     {"one dim", {100}, {}, {16}, {1}, {8}},
     {"one dim at the end", {101}, {}, {16}, {1}, {92}},
     {"one dim behind the end", {100}, {}, {16}, {1}, {100}},
-    {"one dim before the start", {100}, {}, {16}, {1}, {-6}},
+    {"one dim before the start", {100}, {}, {16}, {1}, {-8}},
     {"longer than the view", {5}, {}, {16}, {1}, {-4}},
     {"256 elements", {1000}, {}, {256}, {1}, {900}},
     {"two dims", {12, 7}, {12}, {8, 3}, {1, 1}, {4, 2}},
     {"two dims at the corner", {13, 7}, {16}, {8, 3}, {1, 1}, {8, 6}},
-    {"two dims before the corner", {12, 7}, {12}, {8, 3}, {1, 1}, {-3, -2}},
+    {"two dims before the corner", {12, 7}, {12}, {8, 3}, {1, 1}, {-4, -2}},
     {"rows outside", {12, 7}, {12}, {8, 3}, {1, 1}, {0, 7}},
     {"gaps between rows", {10, 6}, {16}, {4, 6}, {1, 1}, {8, 0}},
     {"tiles of sgd_tiles.cu", {76, 50}, {76}, {64, 16}, {1, 1}, {64, 48}},
@@ -245,15 +245,18 @@ void boxes() {
   say("after", differences(again.loaded, run(*vm, kViews[0]).loaded) == 0 ? "right" : "wrong");
 }
 
-/// `null`: a map of zeros; `input`: a store through a map of a buffer that kernels may only read.
-void fault(bool null) {
+/// `null`: a map of zeros; `input`: a store through a map of a buffer that kernels may only read; `first_coordinate`: a
+/// box that begins inside 16 bytes.
+void fault(const std::string& what) {
   const std::unique_ptr<Device> gpu = need(open_device("cuda"));
-  const View& view = kViews[0];
+  const bool null = what == "null", input = what == "input";
+  View view = kViews[0];
+  if (what == "first_coordinate") view.at[0] = 6;
   CompiledModule compiled;
   compiled.ptx = copy_ptx(view);
   const Judged<ModuleId> module = need(gpu->load(compiled));
   if (!module.ok()) leave_with(module.failure->message);
-  const BufferId from = need(gpu->allocate({4 * kWords, 0, true, "from"}));
+  const BufferId from = need(gpu->allocate({4 * kWords, 0, input, "from"}));
   const std::vector<uint32_t> source(kWords, 5);
   need(gpu->write(from, 0, std::as_bytes(std::span(source))));
   const BufferId out = need(gpu->allocate({4 * box_words(view), 0, false, "out"}));
@@ -277,7 +280,7 @@ void fault(bool null) {
 
 void use_tensor_maps(const std::string& what) {
   if (what == "boxes") return boxes();
-  if (what == "null" || what == "input") return fault(what == "null");
+  if (what == "null" || what == "input" || what == "first_coordinate" || what == "right") return fault(what);
   leave_with("unknown scenario " + what);
 }
 

@@ -112,6 +112,12 @@ std::vector<int64_t> words_of(const View& view) {
   return words;
 }
 
+/// What a store writes: rows go on to the next multiple of 16 bytes (as seen on an H200).
+std::vector<int64_t> stored_words_of(View view) {
+  view.dims[0] = (view.dims[0] + 3) / 4 * 4;
+  return words_of(view);
+}
+
 struct BoxRow {
   const char* name;
   View view;
@@ -120,13 +126,14 @@ const BoxRow kBoxes[] = {
     {"one dim", {{100}, {}, {16}, {1}, {8}}},
     {"one dim at the end", {{100}, {}, {16}, {1}, {92}}},
     {"one dim behind the end", {{100}, {}, {16}, {1}, {100}}},
-    {"one dim before the start", {{100}, {}, {16}, {1}, {-6}}},
+    {"one dim before the start", {{100}, {}, {16}, {1}, {-8}}},
+    {"an end inside 16 bytes", {{101}, {}, {16}, {1}, {92}}},
     {"longer than the view", {{5}, {}, {16}, {1}, {-4}}},
-    {"far away", {{100}, {}, {16}, {1}, {2147483647}}},
-    {"far before", {{100}, {}, {16}, {1}, {-2147483647}}},
+    {"far away", {{100}, {}, {16}, {1}, {2147483644}}},
+    {"far before", {{100}, {}, {16}, {1}, {-2147483644}}},
     {"two dims", {{12, 7}, {12}, {8, 3}, {1, 1}, {4, 2}}},
     {"two dims at the corner", {{12, 7}, {12}, {8, 3}, {1, 1}, {8, 6}}},
-    {"two dims before the corner", {{12, 7}, {12}, {8, 3}, {1, 1}, {-3, -2}}},
+    {"two dims before the corner", {{12, 7}, {12}, {8, 3}, {1, 1}, {-4, -2}}},
     {"rows outside", {{12, 7}, {12}, {8, 3}, {1, 1}, {0, 7}}},
     {"gaps between rows", {{10, 6}, {16}, {4, 6}, {1, 1}, {8, 0}}},
     {"every second row", {{12, 9}, {12}, {12, 8}, {1, 2}, {0, 2}}},
@@ -162,13 +169,13 @@ TEST_CASE("boxes loaded by tensor maps: every element, zeros outside") {
   }
 }
 
-TEST_CASE("boxes stored by tensor maps: nothing outside is touched") {
+TEST_CASE("boxes stored by tensor maps: nothing outside is touched but the rest of 16 bytes") {
   for (const BoxRow& row : kBoxes) {
     if (std::string(row.name) == "overlapping rows") continue;  // the order of its stores is nobody's business
     INFO(row.name);
     Vm vm;
     const BufferId data = vm.buffer(std::vector<uint32_t>(1024, 7), "data");
-    const std::vector<int64_t> words = words_of(row.view);
+    const std::vector<int64_t> words = stored_words_of(row.view);
     const auto bytes = static_cast<uint32_t>(4 * words.size());
     vm.load(kernel_ptx(kParameters, kSetUp + fill_tile(bytes) + store(row.view.at) + kCommit + kWaitStores));
     Parameters parameters;
@@ -243,6 +250,10 @@ TEST_CASE("bulk copies: faults, each beside the right way") {
       {"tile behind shared memory", "mov.u32 %r1, 17408;\n" + expect(64) + load({0}), FaultKind::kOutOfBounds,
        "shared memory"},
       {"tile at 0", "mov.u32 %r1, 0;\n" + expect(64) + load({0}), FaultKind::kOutOfBounds, "shared memory"},
+      {"from element 2 on", load({2}), FaultKind::kMisaligned, "must be a multiple of 16 bytes"},
+      {"from element -6 on", load({-6}), FaultKind::kMisaligned, "must be a multiple of 16 bytes"},
+      {"from element -4 on", expect(64) + load({-4}) + kWait + copy_out(64), FaultKind::kTrap, ""},
+      {"stored from element 2 on", good + store({2}), FaultKind::kMisaligned, "must be a multiple of 16 bytes"},
       {"barrier off by 4", "sub.u32 %r2, %r2, 4;\n" + load({0}), FaultKind::kMisaligned, "is not a multiple of 8"},
       {"no barrier", "mov.u32 %r2, tile;\n" + load({64}), FaultKind::kUninitializedRead, "atomic operation of 8 bytes"},
       {"something else for a barrier",
@@ -306,6 +317,39 @@ TEST_CASE("bulk copies: faults, each beside the right way") {
     if (!report.fault) continue;
     CHECK(report.fault->kind == row.kind);
     CHECK_THAT(report.fault->message, Catch::Contains(row.message));
+  }
+}
+
+TEST_CASE("bulk copies: a row that ends inside 16 bytes is stored to their end, wherever that is") {
+  // 61 words: loads stop at the view's end, a store takes the three words behind it along.
+  const struct {
+    const char* name;
+    size_t words;  ///< of the buffer
+    std::string body;
+    bool faults;
+  } rows[] = {
+      {"loaded at the buffer's end", 61, expect(64) + load({48}) + kWait + copy_out(64), false},
+      {"stored at the buffer's end", 61, fill_tile(64) + store({48}) + kCommit + kWaitStores, true},
+      {"stored with room behind", 64, fill_tile(64) + store({48}) + kCommit + kWaitStores, false},
+      {"stored before the last 16 bytes", 61, fill_tile(64) + store({32}) + kCommit + kWaitStores, false},
+  };
+  for (const auto& row : rows) {
+    INFO(row.name);
+    Vm vm;
+    const BufferId data = vm.buffer(std::vector<uint32_t>(row.words, 5), "data");
+    const BufferId out = vm.raw(64, "out");
+    vm.load(kernel_ptx(kParameters, kSetUp + row.body));
+    Parameters parameters;
+    const View view{{61}, {}, {16}, {1}, {0}};
+    parameters.add(vm.device().encode_tensor_map(spec_of(view, vm.address(data))).value());
+    parameters.add(vm.address(out)).add(vm.address(data));
+    const LaunchReport report = vm.launch("k", {1, 1, 1}, {1, 1, 1}, parameters);
+    INFO((report.fault ? report.fault->message : "no fault"));
+    CHECK(report.fault.has_value() == row.faults);
+    if (!report.fault) continue;
+    CHECK(report.fault->kind == FaultKind::kOutOfBounds);
+    CHECK_THAT(report.fault->message,
+               Catch::Contains("store of 64 bytes at data+192, reaching 12 bytes past its end (244 bytes)"));
   }
 }
 

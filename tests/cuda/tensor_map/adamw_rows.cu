@@ -1,5 +1,5 @@
 /*stepbench
-{ "task": "adamw", "note": "rows of 256 elements by tensor maps of one dimension, the next ones in flight; plain accesses where pointers are off",
+{ "task": "adamw", "note": "rows of 256 elements by tensor maps of one dimension, the next ones in flight; plain accesses where pointers or lengths are off",
   "defines": {"BOX": 256, "BOXES": 2, "TURNS": 4},
   "launches": [
     {"for": "tensor", "kernel": "adamw_rows", "grid": "ceil_div(n, BOX * BOXES * TURNS)", "block": "BOX",
@@ -52,8 +52,8 @@ __device__ __forceinline__ void update(float& p, float grad, float& m, float& v,
   p = p * (1.0f - h.lr * h.weight_decay) - h.step_size * m / (sqrtf(v) / h.bias_correction2_sqrt + h.eps);
 }
 
-// Coordinates of a map have 32 bits, so this kernel is for tensors of less than 2^31 elements; larger ones go the plain
-// way.
+// Coordinates of a map have 32 bits, and a store through one writes whole pieces of 16 bytes: tensors of 2^31 elements and
+// more, or with an end inside a piece, go the plain way.
 extern "C" __global__ void __launch_bounds__(BOX)
     adamw_rows(const __grid_constant__ TensorMap param_map, const __grid_constant__ TensorMap grad_map,
                const __grid_constant__ TensorMap first_map, const __grid_constant__ TensorMap second_map, float* param,
@@ -63,7 +63,8 @@ extern "C" __global__ void __launch_bounds__(BOX)
   const Hyper h = *hyper;
   if (h.found_inf != 0) return;
   const int64_t begin = static_cast<int64_t>(blockIdx.x) * kSpan * TURNS;
-  if (param_map.is_null() || grad_map.is_null() || first_map.is_null() || second_map.is_null() || n > 0x7fffffff) {
+  if (param_map.is_null() || grad_map.is_null() || first_map.is_null() || second_map.is_null() || n > 0x7fffffff ||
+      n % 4 != 0) {
     for (int64_t i = begin + threadIdx.x; i < n && i < begin + kSpan * TURNS; i += BOX)
       update(param[i], grad[i], exp_avg[i], exp_avg_sq[i], h);
     return;
