@@ -11,7 +11,9 @@ namespace {
 
 constexpr uint8_t kPattern = 0xa7;
 constexpr uint64_t kUntouched = ~uint64_t{0};
-constexpr uint64_t kBytes = 8192;
+constexpr uint64_t kBytes = uint64_t{1} << 20;  // four pieces of every thread, more than once
+
+constexpr uint64_t kStride = uint64_t{16} * cuda::kGuardThreads * cuda::kGuardBlocksPerRow;
 
 struct Row {
   uint64_t begin = 0, end = 0;
@@ -42,6 +44,16 @@ TEST_CASE("the guard kernel finds the first damaged byte of its rows") {
       {"the first of several", {{0, 8192}}, {8000, 700, 701, 3000}, 700},
       {"in the second row", {{0, 16}, {32, 48}}, {20, 47}, 47},
       {"a row longer than a block's stride", {{1, 8191}}, {8190}, 8190},
+      {"a long row, its first byte", {{3, kBytes - 3}}, {3}, 3},
+      {"a long row, the byte before it", {{3, kBytes - 3}}, {2}, kUntouched},
+      {"a long row, its last byte", {{3, kBytes - 3}}, {kBytes - 4}, kBytes - 4},
+      {"a long row, the byte behind it", {{3, kBytes - 3}}, {kBytes - 3}, kUntouched},
+      {"a long row, first of four pieces", {{0, kBytes}}, {kStride * 4 + 37}, kStride * 4 + 37},
+      {"second of four", {{0, kBytes}}, {kStride * 5 + 1}, kStride * 5 + 1},
+      {"third of four", {{0, kBytes}}, {kStride * 2 + 4095}, kStride * 2 + 4095},
+      {"last of four", {{0, kBytes}}, {kStride * 3 + 16}, kStride * 3 + 16},
+      {"fewer than four left", {{0, kStride * 7}}, {kStride * 7 - 1}, kStride * 7 - 1},
+      {"everywhere", {{kStride + 2, kBytes}}, {kStride * 9, kStride * 3 + 2, kStride + 1}, kStride * 3 + 2},
   };
   for (const auto& row : cases) {
     DYNAMIC_SECTION(row.name) {
