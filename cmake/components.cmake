@@ -15,8 +15,35 @@ if(STEPBENCH_FUZZ)  # coverage feedback needs all parts instrumented; main comes
   target_link_options(sb_flags INTERFACE -fsanitize=fuzzer-no-link)
 endif()
 
-# words, errors, hashes
-sb_component(sb_base SOURCES ${H}/result.cc ${H}/words.cc ${H}/hash.cc ${H}/child_process.cc ${H}/generate.cc ${H}/parallel.cc LINK OpenSSL::Crypto)
+# Loops that are compiled once per instruction-set level, the best of which is chosen at run time. Optimised in every
+# build type. Sanitizers see the first level only, whose source is that of the others and which the tests call as well:
+# with them AVX-512 takes minutes to compile.
+add_library(sb_unsanitized INTERFACE)
+target_compile_options(sb_unsanitized INTERFACE $<$<BOOL:${STEPBENCH_SANITIZE}>:-fno-sanitize=all>)
+set(isa_base -march=x86-64-v2)
+set(isa_avx2 ${isa_base} -mavx2 -mfma)
+set(isa_avx512 ${isa_avx2} -mavx512f -mavx512bw -mavx512cd -mavx512dq -mavx512vl)
+# sb_level(name source level): object library `name`_`level`
+function(sb_level name source level)
+  add_library(${name}_${level} OBJECT ${source})
+  target_link_libraries(${name}_${level} PRIVATE sb_flags)
+  if(NOT level STREQUAL base)
+    target_link_libraries(${name}_${level} PRIVATE sb_unsanitized)  # after sb_flags: the last word counts
+  endif()
+  target_compile_definitions(${name}_${level} PRIVATE SB_ISA=isa_${level} SB_ISA_NAME="${level}")
+  target_compile_options(${name}_${level} PRIVATE ${isa_${level}} -O3)
+endfunction()
+
+# words, errors, hashes, loops over values
+foreach(level base avx2 avx512)
+  sb_level(sb_value_loops ${H}/value_loops_level.cc ${level})
+  target_compile_options(sb_value_loops_${level} PRIVATE -fno-math-errno -fno-trapping-math)
+endforeach()
+sb_component(sb_base
+  SOURCES ${H}/result.cc ${H}/words.cc ${H}/hash.cc ${H}/child_process.cc ${H}/generate.cc ${H}/parallel.cc
+          ${H}/value_loops.cc $<TARGET_OBJECTS:sb_value_loops_base> $<TARGET_OBJECTS:sb_value_loops_avx2>
+          $<TARGET_OBJECTS:sb_value_loops_avx512>
+  LINK OpenSSL::Crypto)
 
 # PTX text -> syntax tree, admission
 sb_component(sb_ptx
@@ -93,25 +120,14 @@ std::span<const OracleEntry> oracle_table() {
 }
 }  // namespace stepbench
 " @ONLY)
-# What oracles share: linear algebra, its kernels once per instruction-set level. Optimised in every build type: it is
-# the time of the matrix tasks' oracles. Sanitizers see the first level only, whose source is that of the others and
-# which the tests call as well: with them AVX-512 takes minutes to compile.
-add_library(sb_unsanitized INTERFACE)
-target_compile_options(sb_unsanitized INTERFACE $<$<BOOL:${STEPBENCH_SANITIZE}>:-fno-sanitize=all>)
-set(linear_algebra_base "")
-set(linear_algebra_avx2 -mavx2 -mfma)
-set(linear_algebra_avx512 -mavx2 -mfma -mavx512f -mavx512bw -mavx512cd -mavx512dq -mavx512vl)
+# What oracles share: linear algebra, its kernels once per instruction-set level. It is the time of the matrix tasks'
+# oracles.
 foreach(level base avx2 avx512)
-  add_library(sb_linear_algebra_${level} OBJECT ${CMAKE_SOURCE_DIR}/tasks/linear_algebra_level.cc)
-  target_link_libraries(sb_linear_algebra_${level} PRIVATE sb_flags Eigen3::Eigen)
-  if(NOT level STREQUAL base)
-    target_link_libraries(sb_linear_algebra_${level} PRIVATE sb_unsanitized)  # after sb_flags: the last word counts
-  endif()
-  target_compile_definitions(sb_linear_algebra_${level} PRIVATE SB_ISA=isa_${level} SB_EIGEN=eigen_${level}
-    SB_ISA_NAME="${level}")
+  sb_level(sb_linear_algebra ${CMAKE_SOURCE_DIR}/tasks/linear_algebra_level.cc ${level})
+  target_link_libraries(sb_linear_algebra_${level} PRIVATE Eigen3::Eigen)
+  target_compile_definitions(sb_linear_algebra_${level} PRIVATE SB_EIGEN=eigen_${level})
   # GCC 12 takes _mm512_undefined_pd() of its own headers for a mistake.
-  target_compile_options(sb_linear_algebra_${level} PRIVATE -march=x86-64-v2 ${linear_algebra_${level}} -O3
-    $<$<CXX_COMPILER_ID:GNU>:-Wno-maybe-uninitialized>)
+  target_compile_options(sb_linear_algebra_${level} PRIVATE $<$<CXX_COMPILER_ID:GNU>:-Wno-maybe-uninitialized>)
 endforeach()
 sb_component(sb_linear_algebra
   SOURCES ${CMAKE_SOURCE_DIR}/tasks/linear_algebra.cc $<TARGET_OBJECTS:sb_linear_algebra_base>
@@ -194,10 +210,13 @@ sb_tests(ptx sb_catch sb_ptx)
 sb_tests(arithmetic sb_catch sb_arithmetic)
 sb_tests(vm sb_catch sb_vm)
 sb_tests(task sb_catch sb_task)
-add_test(NAME "task: code for one instruction-set level has names of its own"
-  COMMAND ${CMAKE_SOURCE_DIR}/tests/task/check_level_symbols.sh ${CMAKE_NM} base $<TARGET_OBJECTS:sb_linear_algebra_base>
-          avx2 $<TARGET_OBJECTS:sb_linear_algebra_avx2> avx512 $<TARGET_OBJECTS:sb_linear_algebra_avx512>)
-set_property(TEST "task: code for one instruction-set level has names of its own" PROPERTY LABELS task)
+foreach(loops sb_value_loops sb_linear_algebra)
+  set(test "task: code of ${loops} for one instruction-set level has names of its own")
+  add_test(NAME ${test}
+    COMMAND ${CMAKE_SOURCE_DIR}/tests/task/check_level_symbols.sh ${CMAKE_NM} base $<TARGET_OBJECTS:${loops}_base>
+            avx2 $<TARGET_OBJECTS:${loops}_avx2> avx512 $<TARGET_OBJECTS:${loops}_avx512>)
+  set_property(TEST ${test} PROPERTY LABELS task)
+endforeach()
 sb_tests(plan sb_catch sb_plan)
 sb_tests(compile sb_catch_child sb_compile sb_task)
 sb_tests(check sb_catch_child sb_check)

@@ -70,21 +70,33 @@ void fill_inputs(const TaskSpec& task, std::span<const TensorShape> tensors, con
   }
 }
 
-void to_host(const TaskSpec& task, Role role, const BufferBytes& bytes, size_t first, size_t count, HostState& host) {
+BufferViews views_of(const BufferBytes& bytes) {
+  BufferViews views;
+  for (const std::vector<Bytes>& buffer : bytes) views.emplace_back(buffer.begin(), buffer.end());
+  return views;
+}
+
+BufferViews views_of(const BufferBytes& bytes, size_t first, size_t count) {
+  BufferViews views(bytes.size());
+  for (size_t b = 0; b < bytes.size(); ++b) {
+    if (bytes[b].empty()) continue;
+    const std::span<const Bytes> part = std::span(bytes[b]).subspan(first, count);
+    views[b].assign(part.begin(), part.end());
+  }
+  return views;
+}
+
+void to_host(const TaskSpec& task, Role role, const BufferViews& bytes, HostState& host) {
   host.values.resize(task.buffers.size());
   for (size_t b = 0; b < task.buffers.size(); ++b) {
     if (task.buffers[b].role != role) continue;
-    SB_ASSERT(first + count <= bytes[b].size());
-    host.values[b].resize(count);
-    for (size_t i = 0; i < count; ++i) to_double(task.buffers[b].dtype, bytes[b][first + i], host.values[b][i]);
+    host.values[b].resize(bytes[b].size());
+    for (size_t i = 0; i < bytes[b].size(); ++i) to_double(task.buffers[b].dtype, bytes[b][i], host.values[b][i]);
   }
 }
 
 void to_host(const TaskSpec& task, Role role, const BufferBytes& bytes, HostState& host) {
-  size_t tensors = 0;
-  for (size_t b = 0; b < task.buffers.size(); ++b)
-    if (task.buffers[b].role == role) tensors = std::max(tensors, bytes[b].size());
-  to_host(task, role, bytes, 0, tensors, host);
+  to_host(task, role, views_of(bytes), host);
 }
 
 int64_t total_elements(std::span<const TensorShape> tensors) {

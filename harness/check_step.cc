@@ -5,7 +5,6 @@
 
 #include <cmath>
 #include <cstring>
-#include <functional>
 #include <utility>
 
 #include "harness/checks.h"
@@ -18,32 +17,17 @@ std::string times_limit(double ratio) {
   return std::isfinite(ratio) ? fmt::format("{:.3g} x the limit", ratio) : std::string("not finite");
 }
 
-/// All that one buffer's comparison found over the list.
-struct BufferFinding {
-  int64_t bad_tensor = -1;
-  CompareResult bad;  // of the first bad tensor
-  double worst_ratio = 0;
-  int64_t worst_tensor = -1;
-  CompareResult worst;
-};
+std::string to_text(const ElementPlace& place) {
+  return fmt::format("tensor {} element {}", place.tensor, place.element);
+}
 
-/// Where an element of the judged list lies in the candidate's list.
-struct Place {
-  int64_t tensor = 0, element = 0;
-};
-using PlaceOf = std::function<Place(int64_t tensor, int64_t element)>;
-std::string to_text(const Place& place) { return fmt::format("tensor {} element {}", place.tensor, place.element); }
-
-std::string describe(const std::string& name, const BufferFinding& finding, const PlaceOf& place) {
+std::string describe(const std::string& name, const BufferFinding& finding) {
   const CompareResult& bad = finding.bad;
-  std::string text = fmt::format("{} differs at {}: expected {:.9g}, got {:.9g} ({})", name,
-                                 to_text(place(finding.bad_tensor, bad.first_bad_element)), bad.first_bad_expected,
-                                 bad.first_bad_got, times_limit(bad.first_bad_ratio));
-  const bool same = finding.worst_tensor == finding.bad_tensor && finding.worst.worst_element == bad.first_bad_element;
-  if (!same && finding.worst_tensor >= 0) {
-    text += fmt::format("; worst at {}: expected {:.9g}, got {:.9g} ({})",
-                        to_text(place(finding.worst_tensor, finding.worst.worst_element)), finding.worst.worst_expected,
-                        finding.worst.worst_got, times_limit(finding.worst_ratio));
+  std::string text = fmt::format("{} differs at {}: expected {:.9g}, got {:.9g} ({})", name, to_text(finding.bad_place),
+                                 bad.first_bad_expected, bad.first_bad_got, times_limit(bad.first_bad_ratio));
+  if (finding.worst_place.tensor >= 0 && finding.worst_place != finding.bad_place) {
+    text += fmt::format("; worst at {}: expected {:.9g}, got {:.9g} ({})", to_text(finding.worst_place),
+                        finding.worst.worst_expected, finding.worst.worst_got, times_limit(finding.worst_ratio));
   }
   return text;
 }
@@ -59,10 +43,9 @@ void shape_scale(const TaskSpec& task, std::span<const TensorShape> tensors, Hos
   }
 }
 
-/// Every value is one of its two neighbours; here it is whether chance chose between them.
-void judge_decisions(const BufferSpec& buffer, size_t b, std::span<const Window> windows, JudgeSpace& space,
-                     StepJudgement& judgement) {
-  RoundingDecisions decisions;
+/// Chances of the values just compared.
+void gather_decisions(const BufferSpec& buffer, size_t b, bool continues, const JudgeSpace& space,
+                      RoundingDecisions& decisions) {
   std::vector<double> limit;
   for (size_t i = 0; i < space.exact.values[b].size(); ++i) {
     const std::vector<double>& exact = space.exact.values[b][i];
@@ -71,13 +54,14 @@ void judge_decisions(const BufferSpec& buffer, size_t b, std::span<const Window>
       limit[e] = buffer.tolerance.step_scale_ratio * space.scale.values[b][i][e] +
                  buffer.tolerance.step_ulp * ulp_of(DType::kF32, exact[e]);
     }
-    add_decisions(decisions, exact, space.stored.values[b][i], limit, buffer.dtype);
+    add_decisions(decisions, exact, space.stored.values[b][i], limit, buffer.dtype, continues && i == 0);
   }
-  const auto previous = space.decisions.find(b);
-  const bool comparable = windows.empty() && previous != space.decisions.end();
-  const RoundingJudgement rounding =
-      judge_rounding(decisions, comparable ? &previous->second : nullptr, !windows.empty());
-  space.decisions[b] = std::move(decisions);
+}
+
+/// Every value is one of its two neighbours; here it is whether chance chose between them.
+void judge_decisions(const BufferSpec& buffer, const RoundingDecisions& decisions, const RoundingDecisions* previous,
+                     bool parts, StepJudgement& judgement) {
+  const RoundingJudgement rounding = judge_rounding(decisions, previous, parts);
   if (!rounding.fault) return;
   Failure failure;
   failure.verdict = Verdict::kWrongResult;
@@ -94,20 +78,18 @@ void judge_decisions(const BufferSpec& buffer, size_t b, std::span<const Window>
 
 }  // namespace
 
-Result<StepJudgement> judge_step(const TaskSpec& task, std::span<const TensorShape> tensors, const HyperValues& hyper,
-                                 const BufferBytes& before, const BufferBytes& after, int threads, JudgeSpace& space,
-                                 const JudgePart& part) {
+Result<void> compare_step(const TaskSpec& task, std::span<const TensorShape> tensors, const HyperValues& hyper,
+                          const BufferViews& before, const BufferViews& after, int threads, JudgeSpace& space,
+                          const JudgePart& part, StepFindings& findings) {
   const std::span<const Window> windows = part.windows;
   SB_ASSERT(windows.empty() || windows.size() == tensors.size());
-  const Result<PropertyOracle> properties = property_oracle(task);
-  if (!properties.ok()) return properties.error();
-  to_host(task, Role::kIn, before, part.first_window, tensors.size(), space.state);
-  to_host(task, Role::kInOut, before, part.first_window, tensors.size(), space.state);
-  to_host(task, Role::kInOut, after, part.first_window, tensors.size(), space.stored);
+  to_host(task, Role::kIn, before, space.state);
+  to_host(task, Role::kInOut, before, space.state);
+  to_host(task, Role::kInOut, after, space.stored);
   shape_scale(task, tensors, space.scale);
   std::vector<OraclePlace> places;
   for (const Window& window : windows) places.push_back({.tensor = window.tensor, .first = window.first});
-  const bool measured = properties.value().measure != nullptr;
+  const bool measured = !task.properties.empty();
   space.work.assign(measured ? tensors.size() : 0, {});
   const OracleDetail detail{.exact = &space.exact,
                             .stored = &space.stored,
@@ -117,12 +99,16 @@ Result<StepJudgement> judge_step(const TaskSpec& task, std::span<const TensorSha
   const Result<void> stepped = oracle_step(task, tensors, hyper, space.state, &space.scale, threads, detail);
   if (!stepped.ok()) return stepped.error();
 
-  StepJudgement judgement;
-  std::vector<std::pair<size_t, BufferFinding>> bad_buffers;
+  findings.buffers.resize(task.buffers.size());
   for (size_t b = 0; b < task.buffers.size(); ++b) {
     const BufferSpec& buffer = task.buffers[b];
     if (buffer.role != Role::kInOut) continue;
-    BufferFinding finding;
+    const auto place_of = [&](size_t tensor, int64_t element) {
+      if (windows.empty()) return ElementPlace{static_cast<int64_t>(tensor), element};
+      const Window& window = windows[tensor];
+      return ElementPlace{window.tensor, element + buffer_elements(buffer, make_shape({window.first}))};
+    };
+    BufferFinding& finding = findings.buffers[b];
     for (size_t i = 0; i < tensors.size(); ++i) {
       const HostState& expected = buffer.rounding == Rounding::kNone ? space.state : space.exact;
       const CompareResult result = compare(expected.values[b][i], space.stored.values[b][i], space.scale.values[b][i],
@@ -132,68 +118,88 @@ Result<StepJudgement> judge_step(const TaskSpec& task, std::span<const TensorSha
         return Error{ErrorCode::kInternal, "the comparison left elements out", fmt::format("{}[{}]", buffer.name, i),
                      fmt::format("{} elements", expected_elements), fmt::format("{}", result.elements_checked)};
       }
-      judgement.elements_checked += result.elements_checked;
+      findings.elements_checked += result.elements_checked;
       if (worse(result.worst_ratio, finding.worst_ratio)) {
         finding.worst_ratio = result.worst_ratio;
-        finding.worst_tensor = static_cast<int64_t>(i);
+        finding.worst_place = place_of(i, result.worst_element);
         finding.worst = result;
       }
-      if (result.first_bad_element >= 0 && finding.bad_tensor < 0) {
-        finding.bad_tensor = static_cast<int64_t>(i);
+      if (result.first_bad_element >= 0 && finding.bad_place.tensor < 0) {
+        finding.bad_place = place_of(i, result.first_bad_element);
         finding.bad = result;
       }
     }
+    if (buffer.rounding == Rounding::kStochastic)
+      gather_decisions(buffer, b, part.continues, space, findings.decisions[b]);
+  }
+  return {};
+}
+
+StepJudgement conclude_step(const TaskSpec& task, const StepFindings& findings,
+                            const std::map<size_t, RoundingDecisions>* previous) {
+  StepJudgement judgement;
+  judgement.elements_checked = findings.elements_checked;
+  std::vector<size_t> bad_buffers;
+  for (size_t b = 0; b < findings.buffers.size(); ++b) {
+    if (task.buffers[b].role != Role::kInOut) continue;
+    const BufferFinding& finding = findings.buffers[b];
     if (judgement.worst_buffer.empty() || worse(finding.worst_ratio, judgement.worst_ratio)) {
       judgement.worst_ratio = finding.worst_ratio;
-      judgement.worst_buffer = buffer.name;
+      judgement.worst_buffer = task.buffers[b].name;
     }
-    if (finding.bad_tensor >= 0) bad_buffers.emplace_back(b, finding);
+    if (finding.bad_place.tensor >= 0) bad_buffers.push_back(b);
   }
-  if (bad_buffers.empty()) {
-    for (size_t b = 0; b < task.buffers.size() && !judgement.failure; ++b) {
-      if (task.buffers[b].rounding == Rounding::kStochastic)
-        judge_decisions(task.buffers[b], b, windows, space, judgement);
-    }
-    if (!measured || judgement.failure) return judgement;
-    PropertyJudgement found =
-        judge_properties(task, properties.value().measure, tensors, windows, hyper, space, threads);
-    if (worse(found.worst_ratio, judgement.worst_ratio)) {
-      judgement.worst_ratio = found.worst_ratio;
-      judgement.worst_buffer = task.properties[found.worst_property].buffer;
-    }
-    judgement.failure = std::move(found.failure);
-    return judgement;
+  // Where values are wrong, too: how far such a kernel is from right may show in its chances only. Its failure is
+  // replaced below.
+  for (const auto& [b, decisions] : findings.decisions) {
+    if (judgement.failure && bad_buffers.empty()) break;
+    const bool parts = previous == nullptr;
+    const bool comparable = !parts && previous->contains(b);
+    judge_decisions(task.buffers[b], decisions, comparable ? &previous->at(b) : nullptr, parts, judgement);
   }
+  if (bad_buffers.empty()) return judgement;
 
-  // Wrong values come first, but how far such a kernel is from right may show in its chances only.
-  for (size_t b = 0; b < task.buffers.size(); ++b) {
-    if (task.buffers[b].rounding == Rounding::kStochastic)
-      judge_decisions(task.buffers[b], b, windows, space, judgement);  // its failure is replaced below
-  }
-
-  const auto& [first, finding] = bad_buffers.front();
-  const BufferSpec& first_buffer = task.buffers[first];
-  const PlaceOf place_of = [&](int64_t tensor, int64_t element) {
-    if (windows.empty()) return Place{tensor, element};
-    const Window& window = windows[static_cast<size_t>(tensor)];
-    return Place{window.tensor, element + buffer_elements(first_buffer, make_shape({window.first}))};
-  };
-  const Place place = place_of(finding.bad_tensor, finding.bad.first_bad_element);
+  const BufferFinding& finding = findings.buffers[bad_buffers.front()];
   Failure failure;
   failure.verdict = Verdict::kWrongResult;
-  failure.message = describe(first_buffer.name, finding, place_of);
-  failure.buffer = first_buffer.name;
-  failure.tensor = place.tensor;
-  failure.element = place.element;
+  failure.buffer = task.buffers[bad_buffers.front()].name;
+  failure.message = describe(failure.buffer, finding);
+  failure.tensor = finding.bad_place.tensor;
+  failure.element = finding.bad_place.element;
   failure.expected = finding.bad.first_bad_expected;
   failure.got = finding.bad.first_bad_got;
   failure.error_ratio = finding.bad.first_bad_ratio;
   failure.detail = "failing buffers, worst element of each:";
-  for (const auto& [index, bad] : bad_buffers) {
-    failure.detail += fmt::format(" {} ({})", task.buffers[index].name, times_limit(bad.worst_ratio));
-  }
+  for (const size_t b : bad_buffers)
+    failure.detail += fmt::format(" {} ({})", task.buffers[b].name, times_limit(findings.buffers[b].worst_ratio));
   judgement.failure = std::move(failure);
   return judgement;
+}
+
+Result<StepJudgement> judge_step(const TaskSpec& task, std::span<const TensorShape> tensors, const HyperValues& hyper,
+                                 const BufferViews& before, const BufferViews& after, int threads, JudgeSpace& space,
+                                 const JudgePart& part) {
+  const Result<PropertyOracle> properties = property_oracle(task);
+  if (!properties.ok()) return properties.error();
+  StepFindings findings;
+  const Result<void> compared = compare_step(task, tensors, hyper, before, after, threads, space, part, findings);
+  if (!compared.ok()) return compared.error();
+  StepJudgement judgement = conclude_step(task, findings, part.windows.empty() ? &space.decisions : nullptr);
+  space.decisions = std::move(findings.decisions);
+  if (properties.value().measure == nullptr || judgement.failure) return judgement;
+  PropertyJudgement found =
+      judge_properties(task, properties.value().measure, tensors, part.windows, hyper, space, threads);
+  if (worse(found.worst_ratio, judgement.worst_ratio)) {
+    judgement.worst_ratio = found.worst_ratio;
+    judgement.worst_buffer = task.properties[found.worst_property].buffer;
+  }
+  judgement.failure = std::move(found.failure);
+  return judgement;
+}
+
+Result<StepJudgement> judge_step(const TaskSpec& task, std::span<const TensorShape> tensors, const HyperValues& hyper,
+                                 const BufferBytes& before, const BufferBytes& after, int threads, JudgeSpace& space) {
+  return judge_step(task, tensors, hyper, views_of(before), views_of(after), threads, space);
 }
 
 std::optional<BitDifference> first_difference(const TaskSpec& task, Role role, const BufferBytes& first,

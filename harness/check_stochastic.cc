@@ -69,11 +69,23 @@ class Worst {
 }  // namespace
 
 void add_decisions(RoundingDecisions& decisions, std::span<const double> exact, std::span<const double> got,
-                   std::span<const double> limit, DType dtype) {
+                   std::span<const double> limit, DType dtype, bool continues) {
   SB_ASSERT(got.size() == exact.size() && limit.size() == exact.size());
-  const size_t n = exact.size();
-  std::vector<float> residual(n), variance(n), share(n);
-  std::vector<bool> negative(n);
+  SB_ASSERT(!continues || !decisions.residual.empty());
+  if (!continues) {
+    decisions.residual.emplace_back();
+    decisions.variance.emplace_back();
+    decisions.share.emplace_back();
+    decisions.negative.emplace_back();
+  }
+  const size_t first = decisions.residual.back().size(), n = exact.size();
+  decisions.residual.back().resize(first + n);
+  decisions.variance.back().resize(first + n);
+  decisions.share.back().resize(first + n);
+  decisions.negative.back().resize(first + n);
+  const std::span<float> residual = std::span(decisions.residual.back()).subspan(first);
+  const std::span<float> variance = std::span(decisions.variance.back()).subspan(first);
+  const std::span<float> share = std::span(decisions.share.back()).subspan(first);
   for (size_t i = 0; i < n; ++i) {
     const double magnitude = std::fabs(exact[i]);
     const double ulp = ulp_of(dtype, exact[i]);
@@ -84,12 +96,8 @@ void add_decisions(RoundingDecisions& decisions, std::span<const double> exact, 
     residual[i] = static_cast<float>(outward / ulp);
     variance[i] = static_cast<float>(f * (1 - f) + kVarianceFloor);
     share[i] = static_cast<float>(f);
-    negative[i] = std::signbit(exact[i]);
+    decisions.negative.back()[first + i] = std::signbit(exact[i]);
   }
-  decisions.residual.push_back(std::move(residual));
-  decisions.variance.push_back(std::move(variance));
-  decisions.share.push_back(std::move(share));
-  decisions.negative.push_back(std::move(negative));
 }
 
 RoundingJudgement judge_rounding(const RoundingDecisions& decisions, const RoundingDecisions* previous, bool parts) {

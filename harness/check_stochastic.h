@@ -23,10 +23,10 @@ struct RoundingDecisions {
   std::vector<std::vector<bool>> negative;   ///< of the exact value
 };
 
-/// Adds one tensor. Elements whose exact value is known to less than 1/256 of the gap (`limit`, in the units of the
-/// values) are left out: their residual and variance are 0.
+/// Adds one tensor, or, where it `continues`, more elements to the last one. Elements whose exact value is known to
+/// less than 1/256 of the gap (`limit`, in the units of the values) are left out: their residual and variance are 0.
 void add_decisions(RoundingDecisions& decisions, std::span<const double> exact, std::span<const double> got,
-                   std::span<const double> limit, DType dtype);
+                   std::span<const double> limit, DType dtype, bool continues = false);
 
 /// A statistic that a fair and independent rounding keeps below kMostSigma but once in 5e8.
 struct RoundingFault {

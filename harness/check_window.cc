@@ -12,6 +12,7 @@
 
 #include "harness/checks.h"
 #include "harness/parallel.h"
+#include "harness/properties.h"
 
 namespace stepbench {
 namespace {
@@ -22,6 +23,16 @@ constexpr size_t kBatchWindows = static_cast<size_t>(kBatchElements / kWindowEle
 /// The same where tensors are judged whole: several of the largest ones at a time.
 constexpr int64_t kWholeBatchElements = int64_t{1} << 26;
 constexpr int64_t kMostHeldElements = int64_t{1} << 28;  // about 20 GB
+
+/// What one thread judges at a time: its values, in double some ten arrays of them, stay in the second-level cache.
+/// Tiles begin at multiples of kTileUnit from the window's start, so that no block of a storage task is cut.
+constexpr int64_t kTileElements = 1 << 13;
+constexpr int64_t kTileUnit = 256;
+
+TensorShape shape_of(std::span<const TensorShape> tensors, const Window& window) {
+  const TensorShape& shape = tensors[static_cast<size_t>(window.tensor)];
+  return window.first == 0 && window.count == shape.n ? shape : make_shape({window.count});
+}
 
 /// A window's share of one buffer.
 struct Part {
@@ -259,6 +270,65 @@ Result<std::vector<double>> list_totals(const TaskSpec& task, std::span<const Te
   return totals;
 }
 
+namespace {
+
+/// One run of windows of tasks with judged_in_parts(), a tile after the other: `first_window` is where the bytes of
+/// windows[0] lie. The verdict is that on the run as a whole.
+Result<StepJudgement> judge_tiles(const TaskSpec& task, std::span<const TensorShape> tensors,
+                                  std::span<const Window> windows, size_t first_window, const HyperValues& hyper,
+                                  std::span<const double> totals, const BufferBytes& before, const BufferBytes& after,
+                                  JudgeSpace& space) {
+  const Result<PropertyOracle> properties = property_oracle(task);
+  if (!properties.ok()) return properties.error();
+  SB_ASSERT(properties.value().measure == nullptr);  // those are of whole tensors
+  StepFindings findings;
+  std::vector<Window> pieces;
+  std::vector<TensorShape> shapes;
+  BufferViews old_views(task.buffers.size()), new_views(task.buffers.size());
+  const auto add_views = [&](size_t w, const Window& piece) {
+    const TensorShape& shape = tensors[static_cast<size_t>(piece.tensor)];
+    for (size_t b = 0; b < task.buffers.size(); ++b) {
+      const BufferSpec& buffer = task.buffers[b];
+      const Part whole = part_of(buffer, shape, windows[w]), part = part_of(buffer, shape, piece);
+      const auto begin = static_cast<size_t>(part.first - whole.first) * dtype_bytes(buffer.dtype);
+      const auto length = static_cast<size_t>(part.count) * dtype_bytes(buffer.dtype);
+      old_views[b].push_back(std::span(before[b][first_window + w]).subspan(begin, length));
+      if (buffer.role == Role::kInOut)
+        new_views[b].push_back(std::span(after[b][first_window + w]).subspan(begin, length));
+    }
+  };
+  int64_t done = 0;  // elements of windows[w]
+  for (size_t w = 0; w < windows.size();) {
+    const bool continues = done > 0;
+    pieces.clear();
+    shapes.clear();
+    for (size_t b = 0; b < task.buffers.size(); ++b) {
+      old_views[b].clear();
+      new_views[b].clear();
+    }
+    for (int64_t room = kTileElements; w < windows.size();) {
+      const Window& window = windows[w];
+      int64_t count = window.count - done;
+      if (count > room) count = room / kTileUnit * kTileUnit;
+      if (count == 0 && window.count > 0) break;  // the tile is full
+      pieces.push_back({window.tensor, window.first + done, count});
+      shapes.push_back(shape_of(tensors, pieces.back()));
+      add_views(w, pieces.back());
+      room -= count;
+      done += count;
+      if (done < window.count) continue;
+      ++w;
+      done = 0;
+    }
+    const JudgePart part{.windows = pieces, .totals = totals, .continues = continues};
+    const Result<void> compared = compare_step(task, shapes, hyper, old_views, new_views, 1, space, part, findings);
+    if (!compared.ok()) return compared.error();
+  }
+  return conclude_step(task, findings, nullptr);
+}
+
+}  // namespace
+
 Result<StepJudgement> judge_windows(const TaskSpec& task, std::span<const TensorShape> tensors,
                                     std::span<const Window> windows, const HyperValues& hyper,
                                     std::span<const double> totals, const BufferBytes& before, const BufferBytes& after,
@@ -270,7 +340,8 @@ Result<StepJudgement> judge_windows(const TaskSpec& task, std::span<const Tensor
     int64_t elements = 0;
   };
   std::vector<Run> runs;
-  if (judged_in_parts(task)) {
+  const bool in_parts = judged_in_parts(task), in_tiles = in_parts && task.properties.empty();
+  if (in_parts) {
     const size_t parts = std::min(static_cast<size_t>(std::max(threads, 1)) * 4, std::max<size_t>(windows.size(), 1));
     for (size_t p = 0; p < parts; ++p) {
       const size_t begin = windows.size() * p / parts;
@@ -302,15 +373,15 @@ Result<StepJudgement> judge_windows(const TaskSpec& task, std::span<const Tensor
     for (size_t i = next.fetch_add(1); i < order.size(); i = next.fetch_add(1)) {
       const Run& run = runs[order[i]];
       const std::span<const Window> mine = windows.subspan(run.first, run.count);
-      shapes.clear();
-      for (const Window& window : mine) {
-        const TensorShape& shape = tensors[static_cast<size_t>(window.tensor)];
-        const bool whole = window.first == 0 && window.count == shape.n;
-        shapes.push_back(whole ? shape : make_shape({window.count}));
+      if (in_tiles) {
+        results[order[i]] = judge_tiles(task, tensors, mine, run.first, hyper, totals, before, after, own);
+        continue;
       }
-      own.decisions.clear();  // of other elements
-      const JudgePart part{.windows = mine, .first_window = run.first, .totals = totals};
-      results[order[i]] = judge_step(task, shapes, hyper, before, after, inner_threads, own, part);
+      shapes.clear();
+      for (const Window& window : mine) shapes.push_back(shape_of(tensors, window));
+      const JudgePart part{.windows = mine, .totals = totals};
+      results[order[i]] = judge_step(task, shapes, hyper, views_of(before, run.first, run.count),
+                                     views_of(after, run.first, run.count), inner_threads, own, part);
     }
   });
   StepJudgement judgement;

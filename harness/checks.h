@@ -44,6 +44,11 @@ struct CheckContext {
 using Bytes = std::vector<std::byte>;
 /// Raw storage of one list: [buffer][tensor].
 using BufferBytes = std::vector<std::vector<Bytes>>;
+/// The same, or parts of it, where somebody else keeps the bytes.
+using BufferViews = std::vector<std::vector<std::span<const std::byte>>>;
+BufferViews views_of(const BufferBytes& bytes);
+/// Of `count` tensors from `first` on, in buffers that have any.
+BufferViews views_of(const BufferBytes& bytes, size_t first, size_t count);
 
 /// A candidate loaded on a device of its own, with buffers for one list of tensors.
 struct Rig {
@@ -101,8 +106,7 @@ void fill_inputs(const TaskSpec& task, std::span<const TensorShape> tensors, con
                  const CaseData& data, int64_t draw, BufferBytes& bytes);
 /// Storage -> double for the buffers of one role.
 void to_host(const TaskSpec& task, Role role, const BufferBytes& bytes, HostState& host);
-/// `count` tensors from `first` on.
-void to_host(const TaskSpec& task, Role role, const BufferBytes& bytes, size_t first, size_t count, HostState& host);
+void to_host(const TaskSpec& task, Role role, const BufferViews& bytes, HostState& host);
 int64_t total_elements(std::span<const TensorShape> tensors);
 
 // --------------------------------------------------------------------------------------------- judgement of one step
@@ -127,18 +131,47 @@ struct JudgeSpace {
 struct Window {
   int64_t tensor = 0, first = 0, count = 0;
 };
-/// Which part of a longer list is judged. All data are those parts, one after the other: `tensors[i]` of judge_step is
-/// `windows[i]`, and its bytes are before[b][first_window + i].
+/// Which part of a longer list is judged: all data are those of the windows, one after the other, and `tensors[i]` has
+/// the shape of `windows[i]`.
 struct JudgePart {
   std::span<const Window> windows{};  ///< empty: the list is judged as it is
-  size_t first_window = 0;            ///< where the bytes of windows[0] lie
   std::span<const double> totals{};   ///< oracle_totals() of the whole list, for tasks that have them
+  bool continues = false;  ///< windows[0] goes on where the part before it ended; they are one run of elements
 };
 /// Oracle step from exactly `before` (states and inputs), compared with `after`, every element of every `inout` buffer.
 /// With `part`, failures name the place in the longer list. Parts of tensors are for tasks with judged_in_parts().
 Result<StepJudgement> judge_step(const TaskSpec& task, std::span<const TensorShape> tensors, const HyperValues& hyper,
-                                 const BufferBytes& before, const BufferBytes& after, int threads, JudgeSpace& space,
+                                 const BufferViews& before, const BufferViews& after, int threads, JudgeSpace& space,
                                  const JudgePart& part = {});
+Result<StepJudgement> judge_step(const TaskSpec& task, std::span<const TensorShape> tensors, const HyperValues& hyper,
+                                 const BufferBytes& before, const BufferBytes& after, int threads, JudgeSpace& space);
+
+/// Where an element lies in the candidate's list.
+struct ElementPlace {
+  int64_t tensor = -1, element = -1;
+  bool operator==(const ElementPlace&) const = default;
+};
+/// All that one buffer's comparison found.
+struct BufferFinding {
+  ElementPlace bad_place{};  ///< of the first bad element, by tensors and then by elements; tensor -1: none
+  CompareResult bad{};       ///< of the part that it lies in
+  ElementPlace worst_place{};
+  CompareResult worst{};
+  double worst_ratio = 0;
+};
+/// What was found in a step whose parts are judged one after the other, in order, to be concluded as one.
+struct StepFindings {
+  std::vector<BufferFinding> buffers;
+  int64_t elements_checked = 0;
+  std::map<size_t, RoundingDecisions> decisions;  ///< per buffer with stochastic rounding
+};
+/// judge_step in two: adds one part to `findings`; and the verdict on all of them. `previous`: decisions of the step
+/// before, for correlations from step to step; null where only parts of the list were judged. Without properties.
+Result<void> compare_step(const TaskSpec& task, std::span<const TensorShape> tensors, const HyperValues& hyper,
+                          const BufferViews& before, const BufferViews& after, int threads, JudgeSpace& space,
+                          const JudgePart& part, StepFindings& findings);
+StepJudgement conclude_step(const TaskSpec& task, const StepFindings& findings,
+                            const std::map<size_t, RoundingDecisions>* previous);
 /// First difference in the buffers of one role, bit by bit.
 struct BitDifference {
   size_t buffer = 0, tensor = 0;

@@ -1,10 +1,12 @@
 // Storage bytes to double, units in the last place, and the one predicate that decides whether a value is right.
+#include <algorithm>
+#include <array>
 #include <bit>
 #include <cmath>
-#include <cstring>
 #include <limits>
 
 #include "harness/stages.h"
+#include "harness/value_loops.h"
 
 namespace stepbench {
 
@@ -45,30 +47,6 @@ double ulp_in(const Format& format, double value) {
   return power_of_two(exponent - format.fraction_bits);
 }
 
-double from_f16(uint16_t bits) {
-  const int exponent = (bits >> 10) & 0x1f;
-  const int fraction = bits & 0x3ff;
-  double value = 0;
-  if (exponent == 0x1f)
-    value = fraction == 0 ? std::numeric_limits<double>::infinity() : std::numeric_limits<double>::quiet_NaN();
-  else if (exponent == 0)
-    value = fraction * power_of_two(-24);
-  else
-    value = (1024 + fraction) * power_of_two(exponent - 25);
-  return (bits & 0x8000) != 0 ? -value : value;
-}
-
-template <class Stored, class Convert>
-void read_all(std::span<const std::byte> bytes, std::vector<double>& out, Convert convert) {
-  SB_ASSERT(bytes.size() % sizeof(Stored) == 0);
-  out.resize(bytes.size() / sizeof(Stored));
-  for (size_t i = 0; i < out.size(); ++i) {
-    Stored stored;
-    std::memcpy(&stored, bytes.data() + i * sizeof(Stored), sizeof(Stored));
-    out[i] = convert(stored);
-  }
-}
-
 /// Distance from `got` to the next value of the format, on the side of `toward`.
 double gap(const Format& format, double got, double toward) {
   const double ulp = ulp_in(format, got);
@@ -102,22 +80,81 @@ double unusual_ratio(double expected, double got, double error, double limit, do
   return limit > 0 ? error / limit : kInfinity;
 }
 
+/// The limits of one buffer. Any pair of values can be measured, one at a time; value_loops() does the same for blocks
+/// in which nothing is unusual.
+struct Limits {
+  Tolerance tolerance;
+  Rounding rounding;
+  bool integer;
+  Format format, computed;  ///< computed: whose units an error of the arithmetic is counted in
+  /// Largest finite value plus half a unit in its last place: from here on, rounding to nearest gives infinity.
+  double overflow;
+
+  Limits(const Tolerance& given, DType dtype, Rounding how)
+      : tolerance(given),
+        rounding(how),
+        integer(is_integer(dtype)),
+        format(integer ? Format{0, 0, 1022} : format_of(dtype)),
+        computed(rounding == Rounding::kNone ? format : format_of(DType::kF32)),
+        overflow(integer ? std::numeric_limits<double>::infinity()
+                         : power_of_two(format.most_exponent) * (2 - power_of_two(-format.fraction_bits - 1))) {}
+
+  double ratio(double expected, double got, double scale) const {
+    const double ulp = integer ? 1 : ulp_in(computed, expected);
+    const double limit = tolerance.step_scale_ratio * scale + tolerance.step_ulp * ulp;
+    const double error = rounding == Rounding::kNone
+                             ? std::fabs(got - expected)
+                             : beyond_rounding(integer ? nullptr : &format, expected, got, rounding);
+    // Not negated: a NaN anywhere must leave the fast path.
+    const double units = error / limit;
+    if (!(units <= std::numeric_limits<double>::max()) || !(limit > 0) || !std::isfinite(limit) || !std::isfinite(got))
+      return unusual_ratio(expected, got, error, limit, overflow);
+    return units;
+  }
+};
+
+UlpTerms ulp_terms(const Format& format) {
+  return {power_of_two(format.least_exponent), power_of_two(format.most_exponent), power_of_two(-format.fraction_bits)};
+}
+
+RatioTerms terms_of(const Limits& limits) {
+  RatioTerms terms;
+  terms.scale_ratio = limits.tolerance.step_scale_ratio;
+  terms.ulp_ratio = limits.tolerance.step_ulp;
+  if (!limits.integer) terms.computed = ulp_terms(limits.computed);  // a unit of codes is 1
+  if (limits.rounding == Rounding::kNone) return terms;
+  terms.gap = limits.integer ? StoredGap::kCode : StoredGap::kFormat;
+  terms.share = limits.rounding == Rounding::kNearest ? 0.5 : 1;
+  terms.stored = ulp_terms(limits.format);
+  return terms;
+}
+
+constexpr size_t kBlock = 512;  // elements that are measured together; their ratios stay in the first-level cache
+
+void set_worst(CompareResult& result, size_t i, double ratio, double expected, double got) {
+  result.worst_ratio = ratio;
+  result.worst_element = static_cast<int64_t>(i);
+  result.worst_expected = expected;
+  result.worst_got = got;
+}
+
+void add_element(CompareResult& result, size_t i, double expected, double got, double ratio) {
+  ++result.elements_checked;
+  if (ratio > result.worst_ratio || result.worst_element < 0) set_worst(result, i, ratio, expected, got);
+  if (ratio <= 1 || result.first_bad_element >= 0) return;
+  result.first_bad_element = static_cast<int64_t>(i);
+  result.first_bad_ratio = ratio;
+  result.first_bad_expected = expected;
+  result.first_bad_got = got;
+}
+
 }  // namespace
 
 void to_double(DType dtype, std::span<const std::byte> bytes, std::vector<double>& out) {
-  switch (dtype) {
-    case DType::kF32: read_all<float>(bytes, out, [](float v) { return static_cast<double>(v); }); return;
-    case DType::kBf16:
-      read_all<uint16_t>(bytes, out, [](uint16_t v) {
-        return static_cast<double>(std::bit_cast<float>(static_cast<uint32_t>(v) << 16));
-      });
-      return;
-    case DType::kF16: read_all<uint16_t>(bytes, out, from_f16); return;
-    case DType::kU8: read_all<uint8_t>(bytes, out, [](uint8_t v) { return static_cast<double>(v); }); return;
-    case DType::kI32: read_all<int32_t>(bytes, out, [](int32_t v) { return static_cast<double>(v); }); return;
-    case DType::kI16: read_all<int16_t>(bytes, out, [](int16_t v) { return static_cast<double>(v); }); return;
-  }
-  SB_ASSERT(false);
+  const size_t width = dtype_bytes(dtype);
+  SB_ASSERT(bytes.size() % width == 0);
+  out.resize(bytes.size() / width);
+  value_loops().widen(dtype, bytes.data(), out.size(), out.data());
 }
 
 std::vector<double> to_double(DType dtype, std::span<const std::byte> bytes) {
@@ -136,37 +173,27 @@ CompareResult compare(std::span<const double> expected, std::span<const double> 
                       const Tolerance& tolerance, DType dtype, Rounding rounding) {
   SB_ASSERT(expected.size() == got.size());
   SB_ASSERT(scale.empty() || scale.size() == expected.size());  // empty: no movement is allowed for
-  const bool integer = is_integer(dtype);
-  const Format format = integer ? Format{0, 0, 1022} : format_of(dtype);
-  const Format computed = rounding == Rounding::kNone ? format : format_of(DType::kF32);
-  // Largest finite value plus half a unit in its last place: from here on, rounding to nearest gives infinity.
-  const double overflow = integer ? std::numeric_limits<double>::infinity()
-                                  : power_of_two(format.most_exponent) * (2 - power_of_two(-format.fraction_bits - 1));
+  const Limits limits(tolerance, dtype, rounding);
+  const RatioTerms terms = terms_of(limits);
   CompareResult result;
-  for (size_t i = 0; i < expected.size(); ++i) {
-    const double ulp = integer ? 1 : ulp_in(computed, expected[i]);
-    const double limit = tolerance.step_scale_ratio * (scale.empty() ? 0 : scale[i]) + tolerance.step_ulp * ulp;
-    const double error = rounding == Rounding::kNone
-                             ? std::fabs(got[i] - expected[i])
-                             : beyond_rounding(integer ? nullptr : &format, expected[i], got[i], rounding);
-    // Not negated: a NaN anywhere must leave the fast path.
-    double ratio = error / limit;
-    if (!(ratio <= std::numeric_limits<double>::max()) || !(limit > 0) || !std::isfinite(limit) ||
-        !std::isfinite(got[i]))
-      ratio = unusual_ratio(expected[i], got[i], error, limit, overflow);
-    ++result.elements_checked;
-    if (ratio > result.worst_ratio || result.worst_element < 0) {
-      result.worst_ratio = ratio;
-      result.worst_element = static_cast<int64_t>(i);
-      result.worst_expected = expected[i];
-      result.worst_got = got[i];
+  std::array<double, kBlock> ratio;
+  for (size_t first = 0; first < expected.size(); first += kBlock) {
+    const size_t count = std::min(kBlock, expected.size() - first);
+    if (!scale.empty()) {
+      const BlockRatios block = value_loops().ratios(terms, expected.data() + first, got.data() + first,
+                                                     scale.data() + first, count, ratio.data());
+      if (block.plain) {
+        result.elements_checked += static_cast<int64_t>(count);
+        if (block.worst > result.worst_ratio || result.worst_element < 0) {
+          const auto at = static_cast<size_t>(std::find(ratio.begin(), ratio.end(), block.worst) - ratio.begin());
+          SB_ASSERT(at < count);
+          set_worst(result, first + at, block.worst, expected[first + at], got[first + at]);
+        }
+        continue;
+      }
     }
-    if (!(ratio <= 1) && result.first_bad_element < 0) {
-      result.first_bad_element = static_cast<int64_t>(i);
-      result.first_bad_ratio = ratio;
-      result.first_bad_expected = expected[i];
-      result.first_bad_got = got[i];
-    }
+    for (size_t i = first; i < first + count; ++i)
+      add_element(result, i, expected[i], got[i], limits.ratio(expected[i], got[i], scale.empty() ? 0 : scale[i]));
   }
   return result;
 }

@@ -1,4 +1,5 @@
-// float -> the 16-bit formats, by integer arithmetic: the same bits on every machine.
+// float -> the 16-bit formats, by integer arithmetic: the same bits on every machine. Always inlined: code that is
+// compiled for several instruction-set levels may share no function.
 #pragma once
 
 #include <bit>
@@ -8,14 +9,14 @@
 namespace stepbench {
 
 /// float -> bf16, round to nearest even; NaN stays a NaN.
-inline uint16_t to_bf16(float value) {
+[[gnu::always_inline]] inline uint16_t to_bf16(float value) {
   const auto bits = std::bit_cast<uint32_t>(value);
   if (std::isnan(value)) return static_cast<uint16_t>((bits >> 16) | 0x40u);
   return static_cast<uint16_t>((bits + 0x7fffu + ((bits >> 16) & 1u)) >> 16);
 }
 
 /// float -> IEEE binary16, round to nearest even, subnormals kept, overflow to infinity.
-inline uint16_t to_f16(float value) {
+[[gnu::always_inline]] inline uint16_t to_f16(float value) {
   const auto bits = std::bit_cast<uint32_t>(value);
   const auto sign = static_cast<uint16_t>((bits >> 16) & 0x8000u);
   const uint32_t magnitude = bits & 0x7fffffffu;

@@ -161,5 +161,28 @@ TEST_CASE("values that fp32 does not know well enough are left out") {
   CHECK(judge_rounding(certain, nullptr, false).fault);
 }
 
+TEST_CASE("a tensor may come in pieces") {
+  const Data data = data_of({20000}, 8);
+  std::vector<double> got, limit;
+  for (size_t i = 0; i < data.exact[0].size(); ++i) {
+    got.push_back(by_bits(data.exact[0][i], fair(1)(0, i, 1)));
+    limit.push_back(i % 3 == 0 ? 1.0 : 1e-9);
+  }
+  RoundingDecisions whole, pieces;
+  const std::span<const double> exact = data.exact[0], stored = got, limits = limit;
+  add_decisions(whole, exact, stored, limits, DType::kBf16);
+  add_decisions(whole, exact.first(100), stored.first(100), limits.first(100), DType::kBf16);
+  for (size_t first = 0; first < exact.size(); first += 8192) {
+    const size_t count = std::min<size_t>(8192, exact.size() - first);
+    add_decisions(pieces, exact.subspan(first, count), stored.subspan(first, count), limits.subspan(first, count),
+                  DType::kBf16, first > 0);
+  }
+  add_decisions(pieces, exact.first(100), stored.first(100), limits.first(100), DType::kBf16);
+  CHECK(pieces.residual == whole.residual);
+  CHECK(pieces.variance == whole.variance);
+  CHECK(pieces.share == whole.share);
+  CHECK(pieces.negative == whole.negative);
+}
+
 }  // namespace
 }  // namespace stepbench

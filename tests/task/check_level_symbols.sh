@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # A linker keeps one of each weak symbol, from whichever object comes first. Code that was compiled for AVX-512 must not
-# be the one that a machine without it runs: what an object of tasks/linear_algebra_level.cc defines for others to see
-# has the level in its name.
+# be the one that a machine without it runs: what an object of harness/value_loops_level.cc or
+# tasks/linear_algebra_level.cc defines for others to see has the level in its name.
 #   check_level_symbols.sh NM LEVEL OBJECT [LEVEL OBJECT]..
 set -euo pipefail
 readonly nm=$1
