@@ -15,6 +15,8 @@ struct AdamWScalars {
   double lr, beta1, beta2, eps, weight_decay, grad_scale;
   bool skipped;  ///< nothing changes in this step
   double bias_correction1, bias_correction2;
+  /// Inverses, to multiply by: an oracle takes its time for divisions.
+  double inverse_grad_scale, inverse_correction1, inverse_correction2;
   /// Room for bias corrections computed in fp32 with a powf that is good to 4 ulp: 2^-21 of beta^t, of which
   /// beta^t / (1 - beta^t) arrive in the correction.
   double power_room;
@@ -30,6 +32,9 @@ struct AdamWScalars {
     const double power1 = std::pow(beta1, hyper[0]), power2 = std::pow(beta2, hyper[0]);
     bias_correction1 = 1 - power1;
     bias_correction2 = 1 - power2;
+    inverse_grad_scale = 1 / grad_scale;
+    inverse_correction1 = 1 / bias_correction1;
+    inverse_correction2 = 1 / bias_correction2;
     power_room = 1 + power1 / bias_correction1 + 0.5 * power2 / bias_correction2;
   }
 };
@@ -46,16 +51,16 @@ inline AdamWElement adamw_element(const AdamWScalars& s, double p, double grad, 
   // step_size * m may vanish before it is divided by a denominator as small as eps.
   constexpr double kLeastNormal = 0x1p-126;
   AdamWElement out;
-  const double g = grad / s.grad_scale;
+  const double g = grad * s.inverse_grad_scale;
   out.m_scale = s.beta1 * std::fabs(m) + (1 - s.beta1) * std::fabs(g);
   out.m = s.beta1 * m + (1 - s.beta1) * g;
   out.v = s.beta2 * v + (1 - s.beta2) * g * g;
   out.v_scale = out.v;  // both terms are positive
-  const double denominator = std::sqrt(out.v / s.bias_correction2) + s.eps;
-  out.movement_scale = s.lr * ((out.m_scale + kLeastNormal) / s.bias_correction1 / denominator * s.power_room +
+  const double rate = 1 / (std::sqrt(out.v * s.inverse_correction2) + s.eps);
+  out.movement_scale = s.lr * ((out.m_scale + kLeastNormal) * s.inverse_correction1 * rate * s.power_room +
                                s.weight_decay * std::fabs(p)) +
-                       kLeastNormal / denominator;
-  out.movement = s.lr * (out.m / s.bias_correction1 / denominator + s.weight_decay * p);
+                       kLeastNormal * rate;
+  out.movement = s.lr * (out.m * s.inverse_correction1 * rate + s.weight_decay * p);
   return out;
 }
 

@@ -41,7 +41,7 @@ void oracle_reduce_clip_adamw(const OracleTensor& tensor, std::span<const double
   const double* const grad = tensor.buffers[kGrad];
   double sum = 0;
   for (int64_t i = 0; i < tensor.n; ++i) {
-    const double g = grad[i] / s.grad_scale;
+    const double g = grad[i] * s.inverse_grad_scale;
     sum += g * g;
   }
   totals[0] += sum;
@@ -63,14 +63,14 @@ void oracle_clip_adamw(const OracleTensor& tensor, std::span<const double> hyper
       const double clipped = grad[i] * clip.coefficient;
       e = adamw_element(s, param[i], clipped, exp_avg[i], exp_avg_sq[i]);
       // What an error of the norm does: the gradient's share of m and, twice, of v; both in the step, v by half.
-      const double g = clipped / s.grad_scale;
+      const double g = clipped * s.inverse_grad_scale;
       const double m_share = (1 - s.beta1) * std::fabs(g) * clip.sensitivity;
       const double v_share = (1 - s.beta2) * g * g * clip.sensitivity;
-      const double denominator = std::sqrt(e.v / s.bias_correction2) + s.eps;
+      const double denominator = std::sqrt(e.v * s.inverse_correction2) + s.eps;
       const double through_v = e.v > 0 ? std::fabs(e.m) * v_share / e.v : 0;
       e.m_scale += kMomentRoom * m_share;
       e.v_scale += kMomentRoom * 2 * v_share;
-      e.movement_scale += s.lr * kParamRoom * (m_share + through_v) / s.bias_correction1 / denominator;
+      e.movement_scale += s.lr * kParamRoom * (m_share + through_v) * s.inverse_correction1 / denominator;
     }
     param[i] -= e.movement;
     exp_avg[i] = e.m;

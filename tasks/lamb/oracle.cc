@@ -23,7 +23,9 @@ constexpr double kLeastNormal = 0x1p-126;
 constexpr double kRatioRoom = 2e-6 / 1.6e-6;
 
 struct Scalars {
-  double lr, beta1, beta2, eps, weight_decay, grad_scale, bias_correction1, bias_correction2, power_room;
+  double lr, beta1, beta2, eps, weight_decay, power_room;
+  /// To multiply by: an oracle takes its time for divisions.
+  double inverse_grad_scale, inverse_correction1, inverse_correction2;
 
   explicit Scalars(std::span<const double> hyper)
       : lr(hyper[kLr]),
@@ -31,11 +33,12 @@ struct Scalars {
         beta2(hyper[kBeta2]),
         eps(hyper[kEps]),
         weight_decay(hyper[kWeightDecay]),
-        grad_scale(hyper[kGradScale]) {
+        inverse_grad_scale(1 / hyper[kGradScale]) {
     // Derived again, not taken from hyper[]: those are rounded to fp32 for the candidate's convenience.
     const double power1 = std::pow(beta1, hyper[kStep]), power2 = std::pow(beta2, hyper[kStep]);
-    bias_correction1 = 1 - power1;
-    bias_correction2 = 1 - power2;
+    const double bias_correction1 = 1 - power1, bias_correction2 = 1 - power2;
+    inverse_correction1 = 1 / bias_correction1;
+    inverse_correction2 = 1 / bias_correction2;
     power_room = 1 + kPowerRoom * (power1 / bias_correction1 + 0.5 * power2 / bias_correction2);
   }
 };
@@ -45,9 +48,9 @@ struct Update {
   double u, scale;
 
   Update(const Scalars& s, double p, double m, double v, double m_scale) {
-    const double denominator = std::sqrt(v / s.bias_correction2) + s.eps;
-    u = m / s.bias_correction1 / denominator + s.weight_decay * p;
-    scale = (m_scale + kLeastNormal) / s.bias_correction1 / denominator * s.power_room + s.weight_decay * std::fabs(p);
+    const double rate = s.inverse_correction1 / (std::sqrt(v * s.inverse_correction2) + s.eps);
+    u = m * rate + s.weight_decay * p;
+    scale = (m_scale + kLeastNormal) * rate * s.power_room + s.weight_decay * std::fabs(p);
   }
 };
 }  // namespace
@@ -77,7 +80,7 @@ void oracle_lamb(const OracleTensor& tensor, std::span<const double> hyper, int6
     return s.beta1 * std::fabs(old_m) + (1 - s.beta1) * std::fabs(g);
   };
   for (int64_t i = first; i < last; ++i) {
-    const double g = grad[i] / s.grad_scale;
+    const double g = grad[i] * s.inverse_grad_scale;
     const double m_scale = m_scale_of(exp_avg[i], g);
     exp_avg[i] = s.beta1 * exp_avg[i] + (1 - s.beta1) * g;
     exp_avg_sq[i] = s.beta2 * exp_avg_sq[i] + (1 - s.beta2) * g * g;
@@ -94,7 +97,7 @@ void oracle_lamb(const OracleTensor& tensor, std::span<const double> hyper, int6
 
   for (int64_t i = first; i < last; ++i) {
     // The old moment is gone, its magnitude is not.
-    const double g = grad[i] / s.grad_scale;
+    const double g = grad[i] * s.inverse_grad_scale;
     const double old_m = (exp_avg[i] - (1 - s.beta1) * g) / s.beta1;
     const Update update(s, param[i], exp_avg[i], exp_avg_sq[i], m_scale_of(old_m, g));
     if (param_scale != nullptr) param_scale[i] = s.lr * ratio * (update.scale + std::fabs(update.u) * ratio_room);
