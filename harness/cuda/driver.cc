@@ -65,6 +65,7 @@ Result<std::shared_ptr<const Driver>> load_driver() {
   binder.bind(driver->primary_context_retain, "cuDevicePrimaryCtxRetain");
   binder.bind(driver->primary_context_release, "cuDevicePrimaryCtxRelease_v2");
   binder.bind(driver->context_set_current, "cuCtxSetCurrent");
+  binder.bind(driver->context_synchronize, "cuCtxSynchronize");
   binder.bind(driver->memory_get_info, "cuMemGetInfo_v2");
   binder.bind(driver->memory_granularity, "cuMemGetAllocationGranularity");
   binder.bind(driver->address_reserve, "cuMemAddressReserve");
@@ -86,6 +87,7 @@ Result<std::shared_ptr<const Driver>> load_driver() {
   binder.bind(driver->function_set_attribute, "cuFuncSetAttribute");
   binder.bind(driver->launch, "cuLaunchKernelEx");
   binder.bind(driver->stream_query, "cuStreamQuery");
+  binder.bind(driver->stream_synchronize, "cuStreamSynchronize");
   binder.bind(driver->stream_create, "cuStreamCreate");
   binder.bind(driver->stream_destroy, "cuStreamDestroy_v2");
   binder.bind(driver->stream_begin_capture, "cuStreamBeginCapture_v2");
@@ -100,6 +102,8 @@ Result<std::shared_ptr<const Driver>> load_driver() {
   binder.bind(driver->event_record, "cuEventRecord");
   binder.bind(driver->event_elapsed_ms, "cuEventElapsedTime");
   binder.bind(driver->event_destroy, "cuEventDestroy_v2");
+  binder.bind(driver->copy_to_device_async, "cuMemcpyHtoDAsync_v2");
+  binder.bind(driver->copy_to_host_async, "cuMemcpyDtoHAsync_v2");
   binder.bind(driver->copy_on_device, "cuMemcpyDtoDAsync_v2");
   binder.bind(driver->allocate, "cuMemAlloc_v2");
   binder.bind(driver->free, "cuMemFree_v2");

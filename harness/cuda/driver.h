@@ -117,6 +117,7 @@ struct Driver {
   Status (*primary_context_retain)(Context* context, int device) = nullptr;
   Status (*primary_context_release)(int device) = nullptr;
   Status (*context_set_current)(Context context) = nullptr;
+  Status (*context_synchronize)() = nullptr;
   Status (*memory_get_info)(size_t* free_bytes, size_t* total_bytes) = nullptr;
   Status (*memory_granularity)(size_t* bytes, const AllocationProperties* properties, int option) = nullptr;
   Status (*address_reserve)(Address* address, size_t bytes, size_t alignment, Address wish,
@@ -141,6 +142,7 @@ struct Driver {
   Status (*function_set_attribute)(Function function, int attribute, int value) = nullptr;
   Status (*launch)(const LaunchConfig* config, Function function, void** parameters, void** extra) = nullptr;
   Status (*stream_query)(Stream stream) = nullptr;
+  Status (*stream_synchronize)(Stream stream) = nullptr;
   Status (*stream_create)(Stream* stream, unsigned flags) = nullptr;
   Status (*stream_destroy)(Stream stream) = nullptr;
   Status (*stream_begin_capture)(Stream stream, int mode) = nullptr;
@@ -155,6 +157,8 @@ struct Driver {
   Status (*event_record)(Event event, Stream stream) = nullptr;
   Status (*event_elapsed_ms)(float* ms, Event begin, Event end) = nullptr;
   Status (*event_destroy)(Event event) = nullptr;
+  Status (*copy_to_device_async)(Address to, const void* from, size_t bytes, Stream stream) = nullptr;
+  Status (*copy_to_host_async)(void* to, Address from, size_t bytes, Stream stream) = nullptr;
   Status (*copy_on_device)(Address to, Address from, size_t bytes, Stream stream) = nullptr;
   Status (*allocate)(Address* address, size_t bytes) = nullptr;
   Status (*free)(Address address) = nullptr;

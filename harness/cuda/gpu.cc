@@ -220,6 +220,7 @@ Result<Gemm*> Gpu::gemm() {
 Gpu::~Gpu() {
   gemm_.reset();
   stopwatch_.reset();
+  if (context_ != nullptr) mappings_.clear();
   if (context_ != nullptr && !lost_) driver_->primary_context_release(device_);
   if (lock_descriptor_ >= 0) ::close(lock_descriptor_);
 }

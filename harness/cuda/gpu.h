@@ -8,6 +8,7 @@
 #include <string>
 
 #include "harness/cuda/driver.h"
+#include "harness/cuda/mapping.h"
 #include "harness/cuda/stopwatch.h"
 #include "harness/device.h"
 
@@ -44,6 +45,7 @@ class Gpu {
   int device() const { return device_; }
   size_t granule_bytes() const { return granule_bytes_; }  ///< of mapped memory; after start()
   Function guard_kernel() const { return guard_kernel_; }  ///< after start()
+  MappingPool& mappings() { return mappings_; }            ///< after start()
   const std::string& uuid() const { return uuid_; }        ///< "GPU-...", as nvidia-smi writes it
 
   /// Loads own_kernels.h and makes the stopwatch; does nothing the second time. After start().
@@ -70,6 +72,7 @@ class Gpu {
   Function guard_kernel_ = nullptr;
   OwnKernels own_kernels_;
   bool lost_ = false;
+  MappingPool mappings_{*this};
   std::unique_ptr<Stopwatch> stopwatch_;
   std::unique_ptr<Gemm> gemm_;
 };

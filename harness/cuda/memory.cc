@@ -2,7 +2,6 @@
 #include "harness/cuda/memory.h"
 
 #include <fmt/format.h>
-#include <sys/random.h>
 
 #include <algorithm>
 #include <utility>
@@ -16,17 +15,6 @@ constexpr uint64_t kAlignment = 256;  // of AllocationSpec
 constexpr uint64_t kSharedBytes = uint64_t{16} << 20;
 constexpr uint64_t kResultBytes = 256;  // in front of the rows
 constexpr uint64_t kNoDamage = ~uint64_t{0};
-// Random addresses lie in [2 TiB, 64 TiB): far from where a process has its own memory (at the top of 128 TiB), because
-// GPU and host share one space of addresses.
-constexpr uint64_t kLowestAddress = uint64_t{1} << 41, kHighestAddress = uint64_t{1} << 46;
-constexpr int kAddressTries = 4;
-
-uint64_t random_u64() {
-  uint64_t value = 0;
-  // 8 bytes are never split or interrupted (getrandom(2)); a failure means a kernel without it.
-  SB_ASSERT(::getrandom(&value, sizeof(value), 0) == static_cast<ssize_t>(sizeof(value)));
-  return value;
-}
 
 uint64_t rounded_up(uint64_t value, uint64_t unit) { return (value + unit - 1) / unit * unit; }
 uint64_t rounded_down(uint64_t value, uint64_t unit) { return value / unit * unit; }
@@ -51,90 +39,21 @@ Memory::Memory(std::shared_ptr<Gpu> gpu) : gpu_(std::move(gpu)) {
 
 Memory::~Memory() {
   if (!gpu_->ready().ok()) return;
+  MappingPool& pool = gpu_->mappings();
   for (const auto& [id, buffer] : buffers_)
-    if (buffer.own) unmap(*buffer.own);
+    if (buffer.own) pool.give_back(*buffer.own);
   for (const std::vector<Shared>& list : shared_)
-    for (const Shared& one : list) unmap(one.mapping);
-  unmap(table_);
-}
-
-/// Address space with nothing in it, at a random place where the driver grants it.
-Result<void> Memory::reserve(uint64_t bytes, uint64_t& address) {
-  const uint64_t granule = gpu_->granule_bytes();
-  Status status = kSuccess;
-  for (int i = 0; i < kAddressTries; ++i) {
-    const uint64_t wish = rounded_down(kLowestAddress + random_u64() % (kHighestAddress - kLowestAddress), granule);
-    Address got = 0;
-    status = gpu_->driver().address_reserve(&got, bytes, granule, wish, 0);
-    if (status == kSuccess) {
-      address = got;
-      return {};
-    }
-  }
-  return gpu_->check(status, "cuMemAddressReserve", fmt::format("{} bytes", bytes));
-}
-
-/// `bytes` 0: an unmapped place only.
-Result<void> Memory::map(uint64_t bytes, bool read_only, Mapping& mapping) {
-  const Driver& driver = gpu_->driver();
-  const uint64_t granule = gpu_->granule_bytes();
-  mapping.reserved_bytes = bytes + 2 * granule;
-  if (const Result<void> done = reserve(mapping.reserved_bytes, mapping.reserved); !done.ok()) return done;
-  mapping.begin = mapping.reserved + granule;
-  if (bytes == 0) return {};
-
-  AllocationProperties properties;
-  properties.location.id = gpu_->device();
-  MemoryHandle handle = 0;
-  if (const Result<void> done = gpu_->check(driver.memory_create(&handle, bytes, &properties, 0), "cuMemCreate",
-                                            fmt::format("{} bytes", bytes));
-      !done.ok()) {
-    unmap(std::exchange(mapping, Mapping()));
-    return done;
-  }
-  const auto map_at = [&](uint64_t address, int flags) -> Result<void> {
-    if (const Result<void> done = gpu_->check(driver.memory_map(address, bytes, 0, handle, 0), "cuMemMap"); !done.ok())
-      return done;
-    AccessDescription access;
-    access.location.id = gpu_->device();
-    access.flags = flags;
-    return gpu_->check(driver.memory_set_access(address, bytes, &access, 1), "cuMemSetAccess");
-  };
-  Result<void> done = map_at(mapping.begin, read_only ? kProtectRead : kProtectReadWrite);
-  if (done.ok()) mapping.bytes = bytes;
-  if (done.ok() && read_only) {
-    mapping.alias_reserved_bytes = bytes + 2 * granule;
-    done = reserve(mapping.alias_reserved_bytes, mapping.alias_reserved);
-    if (done.ok()) done = map_at(mapping.alias_reserved + granule, kProtectReadWrite);
-    if (done.ok()) mapping.alias = mapping.alias_reserved + granule;
-  }
-  // The memory itself goes when its last mapping goes.
-  const Result<void> released = gpu_->check(driver.memory_release(handle), "cuMemRelease");
-  if (done.ok()) done = released;
-  if (done.ok()) done = gpu_->check(driver.fill_u8(mapping.writable(), pattern_, bytes), "cuMemsetD8");
-  if (!done.ok()) unmap(std::exchange(mapping, Mapping()));
-  return done;
-}
-
-/// Failures are of no consequence here: the context ends with the process at the latest.
-void Memory::unmap(const Mapping& mapping) {
-  if (gpu_->lost()) return;
-  const Driver& driver = gpu_->driver();
-  if (mapping.bytes != 0)
-    static_cast<void>(gpu_->check(driver.memory_unmap(mapping.begin, mapping.bytes), "cuMemUnmap"));
-  if (mapping.alias != 0)
-    static_cast<void>(gpu_->check(driver.memory_unmap(mapping.alias, mapping.bytes), "cuMemUnmap"));
-  for (const auto& [address, bytes] : {std::pair(mapping.reserved, mapping.reserved_bytes),
-                                       std::pair(mapping.alias_reserved, mapping.alias_reserved_bytes)})
-    if (address != 0) static_cast<void>(gpu_->check(driver.address_free(address, bytes), "cuMemAddressFree"));
+    for (const Shared& one : list) pool.give_back(one.mapping);
+  pool.give_back(table_);
 }
 
 Result<Memory::Buffer> Memory::place_alone(const AllocationSpec& spec) {
   Buffer buffer;
-  Mapping mapping;
   const uint64_t mapped =
       spec.bytes == 0 ? 0 : rounded_up(spec.bytes + spec.offset_bytes + kAlignment, gpu_->granule_bytes());
-  if (const Result<void> done = map(mapped, spec.read_only, mapping); !done.ok()) return done.error();
+  const Result<Mapping> taken = gpu_->mappings().take(mapped, spec.read_only, pattern_);
+  if (!taken.ok()) return taken.error();
+  const Mapping& mapping = taken.value();
   const uint64_t room = mapped == 0 ? 0 : mapped - spec.bytes - spec.offset_bytes;
   const uint64_t skipped = rounded_down(room, kAlignment) + spec.offset_bytes;
   buffer.address = mapping.begin + skipped;
@@ -155,12 +74,11 @@ Result<Memory::Buffer> Memory::place_shared(const AllocationSpec& spec) {
     return place_in(shared) + spec.bytes + kAlignment <= shared.mapping.begin + shared.mapping.bytes;
   };
   if (list.empty() || !fits(list.back())) {
-    Shared fresh;
     const uint64_t needed = spec.bytes + spec.offset_bytes + 8 * kAlignment;
     const uint64_t bytes = rounded_up(std::max(kSharedBytes, needed), gpu_->granule_bytes());
-    if (const Result<void> done = map(bytes, spec.read_only, fresh.mapping); !done.ok()) return done.error();
-    fresh.cursor = fresh.mapping.begin;
-    list.push_back(fresh);
+    const Result<Mapping> taken = gpu_->mappings().take(bytes, spec.read_only, pattern_);
+    if (!taken.ok()) return taken.error();
+    list.push_back({taken.value(), taken.value().begin});
   }
   Shared& shared = list.back();
   Buffer buffer;
@@ -201,7 +119,7 @@ void Memory::release(uint32_t id) {
   by_address_.erase(buffer.address);
   if (buffer.own) {
     if (buffer.own->bytes != 0) --own_mappings_;
-    if (gpu_->ready().ok()) unmap(*buffer.own);
+    gpu_->mappings().give_back(*buffer.own);
   }
   buffers_.erase(found);
   rows_stale_ = true;
@@ -283,9 +201,11 @@ Result<void> Memory::upload_rows() {
     for (const Shared& one : list) rows_.push_back({one.cursor, one.mapping.begin + one.mapping.bytes});
   const uint64_t bytes = rows_.size() * sizeof(Row);
   if (table_.bytes < kResultBytes + bytes) {
-    unmap(std::exchange(table_, Mapping()));
+    gpu_->mappings().give_back(std::exchange(table_, Mapping()));
     const uint64_t mapped = rounded_up(2 * (kResultBytes + bytes), gpu_->granule_bytes());
-    if (const Result<void> done = map(mapped, false, table_); !done.ok()) return done;
+    const Result<Mapping> taken = gpu_->mappings().take(mapped, false, pattern_);
+    if (!taken.ok()) return taken.error();
+    table_ = taken.value();
     if (const Result<void> done =
             gpu_->check(gpu_->driver().copy_to_device(table_.begin, &kNoDamage, sizeof(kNoDamage)), "cuMemcpyHtoD");
         !done.ok())

@@ -9,7 +9,8 @@
 // allows reading; the host writes through the other one, whose random address is told to nobody, so that a step
 // changes no access rights.
 //
-// A list of more than a few hundred tensors would take more mappings than are cheap (about 0.1 ms each), so from
+// Mappings come from a pool (mapping.h), filled with the pattern of this Memory. A list of thousands of tensors would
+// take more of them than are cheap (about 0.15 ms each where the pool has none, and 2 MiB in any case), so from
 // kOwnMappings buffers on, further ones share mappings of 16 MiB, one kind for read-only buffers and one for others,
 // each buffer between pattern gaps of 256 bytes to 1 KiB of random size. There only the pattern and the ends of the
 // shared mapping stand between neighbours: a write into the gap is found, a read is not.
@@ -25,6 +26,7 @@
 #include <vector>
 
 #include "harness/cuda/gpu.h"
+#include "harness/cuda/mapping.h"
 #include "harness/device.h"
 
 namespace stepbench::cuda {
@@ -60,13 +62,6 @@ class Memory {
   Result<std::optional<Damage>> check_guards();
 
  private:
-  /// Physical memory mapped at `begin`, and a second time at `alias` where kernels may not write at `begin`.
-  struct Mapping {
-    uint64_t reserved = 0, reserved_bytes = 0;
-    uint64_t begin = 0, bytes = 0;  ///< bytes 0: nothing is mapped
-    uint64_t alias_reserved = 0, alias_reserved_bytes = 0, alias = 0;
-    uint64_t writable() const { return alias != 0 ? alias : begin; }
-  };
   struct Buffer {
     AllocationSpec spec;
     uint64_t address = 0;
@@ -82,9 +77,6 @@ class Memory {
     uint64_t begin = 0, end = 0;
   };
 
-  Result<void> map(uint64_t bytes, bool read_only, Mapping& mapping);
-  Result<void> reserve(uint64_t bytes, uint64_t& address);
-  void unmap(const Mapping& mapping);
   Result<Buffer> place_alone(const AllocationSpec& spec);
   Result<Buffer> place_shared(const AllocationSpec& spec);
   Result<void> upload_rows();

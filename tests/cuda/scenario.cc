@@ -14,6 +14,7 @@
 #include <limits>
 #include <map>
 #include <memory>
+#include <set>
 
 #include "harness/calibration.h"
 #include "harness/measure.h"
@@ -273,6 +274,51 @@ void many_buffers() {
   }
 }
 
+constexpr int64_t kReusedBytes = 5 << 20;
+
+/// Mappings that had another owner: a device that is gone, then a buffer of the same device. Ends with a store at
+/// `offset` of a buffer in one of them.
+void reuse(bool read_only, int64_t offset) {
+  Bench bench;
+  constexpr uint64_t kBytes = kReusedBytes;
+  constexpr int kCount = 4;
+  constexpr std::byte kStale{0x11};  // no guard pattern
+  const std::vector<std::byte> stale(kBytes, kStale);
+  const auto place = [&](Device& device, int i) {
+    const BufferId buffer = need(device.allocate({kBytes, 0, read_only, fmt::format("x[{}]", i)}));
+    std::vector<std::byte> bytes(kBytes);
+    need(device.read(buffer, 0, bytes));
+    if (std::count(bytes.begin(), bytes.end(), bytes.front()) != static_cast<int64_t>(kBytes) ||
+        bytes.front() == kStale)
+      say("error", "a new buffer does not hold the pattern alone");
+    need(device.poison(buffer, 7));
+    need(device.read(buffer, 0, bytes));
+    if (std::count(bytes.begin(), bytes.end(), bytes.front()) == static_cast<int64_t>(kBytes))
+      say("error", "no poison");  // which has four different bytes or two
+    need(device.write(buffer, 0, stale));
+    return buffer;
+  };
+  std::set<uint64_t> before;
+  {
+    const std::unique_ptr<Device> other = need(bench.source.open());
+    for (int i = 0; i < kCount; ++i) before.insert(other->address(place(*other, i)));
+  }
+  if (before.size() != kCount) say("error", "two buffers at one address");
+  std::vector<BufferId> buffers;
+  for (int round = 0; round < 2; ++round) {
+    for (const BufferId buffer : buffers) bench.device->release(buffer);
+    buffers.clear();
+    std::set<uint64_t> after;
+    for (int i = 0; i < kCount; ++i) {
+      buffers.push_back(place(*bench.device, i));
+      after.insert(bench.device->address(buffers.back()));
+    }
+    if (after != before) say("error", "the mappings are others");
+    if (need(bench.device->end_of_step())) say("error", "damage without a kernel");
+  }
+  bench.run("poke", {bench.device->address(buffers[1]) + static_cast<uint64_t>(offset), 42}, true);
+}
+
 void bad_ptx() {
   const DeviceSource source = need(device_source("cuda", nullptr));
   const std::unique_ptr<Device> device = need(source.open());
@@ -308,6 +354,10 @@ const std::map<std::string, std::function<void()>>& scenarios() {
       {"write_far_away", [] { poke_at([](Bench& x) { return x.device->address(x.a) + (uint64_t{1} << 36); }); }},
       {"write_null", [] { poke_at([](Bench&) { return uint64_t{0}; }); }},
       {"write_read_only", [] { poke_at([](Bench& x) { return x.device->address(x.b); }); }},
+      {"reused_write_inside", [] { reuse(false, kReusedBytes - 4); }},
+      {"reused_write_just_before", [] { reuse(false, -4); }},
+      {"reused_write_past_end", [] { reuse(false, kReusedBytes + 4096); }},
+      {"reused_write_read_only", [] { reuse(true, 0); }},
       {"read_read_only", [] { peek_at([](Bench& x) { return x.device->address(x.b); }); }},
       {"misaligned", [] { poke_at([](Bench& x) { return x.device->address(x.a) + 2; }); }},
       {"trap", [] { Bench().run("stop", {}, false); }},
