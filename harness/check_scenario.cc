@@ -56,19 +56,18 @@ Result<Judged<Rig>> open_rig(const CheckContext& context, std::span<const Tensor
 
 Result<void> write_buffers(Rig& rig, const TaskSpec& task, Role role, const BufferBytes& bytes) {
   SB_ASSERT(bytes.size() == task.buffers.size());
+  std::vector<TensorBytes<const std::byte>> tensors;
   for (size_t b = 0; b < bytes.size(); ++b) {
     if (task.buffers[b].role != role) continue;
-    for (size_t i = 0; i < bytes[b].size(); ++i) {
-      const Result<void> written =
-          write_tensor(*rig.session, static_cast<int>(b), static_cast<int64_t>(i), bytes[b][i]);
-      if (!written.ok()) return written.error();
-    }
+    for (size_t i = 0; i < bytes[b].size(); ++i)
+      tensors.push_back({static_cast<int>(b), static_cast<int64_t>(i), bytes[b][i]});
   }
-  return {};
+  return write_tensors(*rig.session, tensors);
 }
 
 Result<void> read_buffers(Rig& rig, const TaskSpec& task, std::span<const TensorShape> tensors, Role role,
                           BufferBytes& bytes) {
+  std::vector<TensorBytes<std::byte>> wanted;
   bytes.resize(task.buffers.size());
   for (size_t b = 0; b < bytes.size(); ++b) {
     const BufferSpec& buffer = task.buffers[b];
@@ -77,11 +76,10 @@ Result<void> read_buffers(Rig& rig, const TaskSpec& task, std::span<const Tensor
     for (size_t i = 0; i < tensors.size(); ++i) {
       const int64_t elements = buffer_elements(buffer, tensors[i]);
       bytes[b][i].resize(static_cast<size_t>(elements) * dtype_bytes(buffer.dtype));
-      const Result<void> read = read_tensor(*rig.session, static_cast<int>(b), static_cast<int64_t>(i), bytes[b][i]);
-      if (!read.ok()) return read.error();
+      wanted.push_back({static_cast<int>(b), static_cast<int64_t>(i), bytes[b][i]});
     }
   }
-  return {};
+  return read_tensors(*rig.session, wanted);
 }
 
 Result<ScenarioResult> run_scenario(const CheckContext& context, const Scenario& scenario) {

@@ -211,17 +211,17 @@ Result<void> generate_buffers(Rig& rig, const TaskSpec& task, std::span<const Te
     const std::span<const Window> part =
         std::span(windows).subspan(first, std::min(kBatchWindows, windows.size() - first));
     generate_windows(task, tensors, role, part, data, draw, threads, bytes);
+    std::vector<WriteRequest> writes;
     for (size_t b = 0; b < task.buffers.size(); ++b) {
       const BufferSpec& buffer = task.buffers[b];
       if (buffer.role != role || can_generate(task, b)) continue;
       for (size_t w = 0; w < part.size(); ++w) {
         const Part place = part_of(buffer, tensors[static_cast<size_t>(part[w].tensor)], part[w]);
-        const Result<void> done =
-            rig.device->write(tensor_buffer(*rig.session, static_cast<int>(b), part[w].tensor),
-                              static_cast<uint64_t>(place.first) * dtype_bytes(buffer.dtype), bytes[b][w]);
-        if (!done.ok()) return done;
+        writes.push_back({tensor_buffer(*rig.session, static_cast<int>(b), part[w].tensor),
+                          static_cast<uint64_t>(place.first) * dtype_bytes(buffer.dtype), bytes[b][w]});
       }
     }
+    if (const Result<void> done = rig.device->write_all(writes); !done.ok()) return done;
   }
   return {};
 }
@@ -234,6 +234,7 @@ std::vector<Window> whole_tensors(std::span<const TensorShape> tensors) {
 
 Result<void> read_windows(Rig& rig, const TaskSpec& task, std::span<const TensorShape> tensors, Role role,
                           std::span<const Window> windows, BufferBytes& bytes) {
+  std::vector<ReadRequest> reads;
   bytes.resize(task.buffers.size());
   for (size_t b = 0; b < task.buffers.size(); ++b) {
     const BufferSpec& buffer = task.buffers[b];
@@ -243,12 +244,11 @@ Result<void> read_windows(Rig& rig, const TaskSpec& task, std::span<const Tensor
       const Part part = part_of(buffer, tensors[static_cast<size_t>(windows[w].tensor)], windows[w]);
       const uint32_t width = dtype_bytes(buffer.dtype);
       bytes[b][w].resize(static_cast<size_t>(part.count) * width);
-      const Result<void> done = rig.device->read(tensor_buffer(*rig.session, static_cast<int>(b), windows[w].tensor),
-                                                 static_cast<uint64_t>(part.first) * width, bytes[b][w]);
-      if (!done.ok()) return done;
+      reads.push_back({tensor_buffer(*rig.session, static_cast<int>(b), windows[w].tensor),
+                       static_cast<uint64_t>(part.first) * width, bytes[b][w]});
     }
   }
-  return {};
+  return rig.device->read_all(reads);
 }
 
 Result<std::vector<double>> list_totals(const TaskSpec& task, std::span<const TensorShape> tensors,

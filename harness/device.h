@@ -51,6 +51,18 @@ struct AllocationSpec {
   std::string label;          ///< "param[3]", "scratch.partial": used in fault messages
 };
 
+/// One of many copies at a time; the range lies in the buffer.
+struct WriteRequest {
+  BufferId buffer;
+  uint64_t offset_bytes = 0;
+  std::span<const std::byte> bytes;
+};
+struct ReadRequest {
+  BufferId buffer;
+  uint64_t offset_bytes = 0;
+  std::span<std::byte> bytes;
+};
+
 enum class ScalarKind : uint8_t { kInteger, kFloat, kBytes };
 
 /// One kernel parameter as the PTX declares it.
@@ -183,6 +195,18 @@ class Device {
   virtual Result<void> write(BufferId buffer, uint64_t offset_bytes, std::span<const std::byte> bytes) = 0;
   /// Device to host. Reading bytes that nobody initialised gives the poison pattern.
   virtual Result<void> read(BufferId buffer, uint64_t offset_bytes, std::span<std::byte> bytes) = 0;
+  /// The same for many ranges, which do not overlap; a device with a price for each copy does them at one go. After a
+  /// failure nothing is known of any of them.
+  virtual Result<void> write_all(std::span<const WriteRequest> requests) {
+    for (const WriteRequest& request : requests)
+      if (const Result<void> done = write(request.buffer, request.offset_bytes, request.bytes); !done.ok()) return done;
+    return {};
+  }
+  virtual Result<void> read_all(std::span<const ReadRequest> requests) {
+    for (const ReadRequest& request : requests)
+      if (const Result<void> done = read(request.buffer, request.offset_bytes, request.bytes); !done.ok()) return done;
+    return {};
+  }
   /// Fills the whole buffer with a pattern drawn from `seed` (signalling-NaN like) and marks it
   /// uninitialised, so that a read of it before a write is a fault where the device can tell.
   virtual Result<void> poison(BufferId buffer, uint64_t seed) = 0;

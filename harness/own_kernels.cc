@@ -40,6 +40,30 @@ extern "C" __global__ void sb_generate(void* out, u64 count, u64 seed, float amp
   }
 }
 
+struct Piece {
+  u64 to, from, bytes, unused;
+};
+
+extern "C" __global__ void __launch_bounds__(256) sb_copy_pieces(const Piece* pieces) {
+  const Piece piece = pieces[blockIdx.x];
+  const u64 ragged = (16 - (piece.to & 15)) & 15, head = ragged < piece.bytes ? ragged : piece.bytes;
+  const u64 words = (piece.bytes - head) / 16, step = blockDim.x;
+  if (threadIdx.x < head) ((char*)piece.to)[threadIdx.x] = ((const char*)piece.from)[threadIdx.x];
+  uint4* const to = (uint4*)(piece.to + head);
+  const uint4* const from = (const uint4*)(piece.from + head);
+  u64 i = threadIdx.x;
+  for (; i + 3 * step < words; i += 4 * step) {
+    const uint4 a = from[i], b = from[i + step], c = from[i + 2 * step], d = from[i + 3 * step];
+    to[i] = a;
+    to[i + step] = b;
+    to[i + 2 * step] = c;
+    to[i + 3 * step] = d;
+  }
+  for (; i < words; i += step) to[i] = from[i];
+  i = head + 16 * words + threadIdx.x;
+  if (i < piece.bytes) ((char*)piece.to)[i] = ((const char*)piece.from)[i];
+}
+
 __device__ __forceinline__ u64 now_ns() {
   u64 now;
   asm volatile("mov.u64 %0, %%globaltimer;" : "=l"(now)::"memory");
@@ -124,7 +148,7 @@ Result<CompiledModule> compile_own_kernels(const CompileOptions& options) {
   candidate.task = "own_kernels";
   candidate.source = kSource;
   candidate.sha256 = sha256_hex(candidate.source);
-  for (const char* const name : {own_kernel::kGenerate, own_kernel::kRead, own_kernel::kCopy, own_kernel::kGate,
+  for (const char* const name : {own_kernel::kGenerate, own_kernel::kCopyPieces, own_kernel::kRead, own_kernel::kCopy, own_kernel::kGate,
                                  own_kernel::kProbe, own_kernel::kFma, own_kernel::kNothing}) {
     PlanLaunch launch;
     launch.kernel = name;

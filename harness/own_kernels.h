@@ -16,6 +16,9 @@ inline constexpr const char* kGenerate = "sb_generate";
 /// compiler cannot know. With `marks`, the nanosecond counter of the block that ends last goes into marks[0], which
 /// must be 0.
 inline constexpr const char* kRead = "sb_read";
+/// (const {void* to, const void* from, u64 bytes, u64 unused}* pieces), one block for each piece: bytes as they are.
+/// Both addresses of a piece have the same remainder by 16.
+inline constexpr const char* kCopyPieces = "sb_copy_pieces";
 /// (void* to, const void* from, u64 16-byte words)
 inline constexpr const char* kCopy = "sb_copy";
 /// (volatile u32* flag, u32 ticket): waits until the host writes the ticket, two seconds at most.

@@ -723,6 +723,26 @@ Result<void> read_tensor(Session& session, int buffer, int64_t tensor, std::span
   return session.device().read(session.buffer(buffer, tensor), 0, bytes);
 }
 
+Result<void> write_tensors(Session& session, std::span<const TensorBytes<const std::byte>> tensors) {
+  std::vector<WriteRequest> requests;
+  requests.reserve(tensors.size());
+  for (const TensorBytes<const std::byte>& one : tensors) {
+    SB_ASSERT(one.bytes.size() == session.bytes_of(one.buffer, one.tensor));
+    requests.push_back({session.buffer(one.buffer, one.tensor), 0, one.bytes});
+  }
+  return session.device().write_all(requests);
+}
+
+Result<void> read_tensors(Session& session, std::span<const TensorBytes<std::byte>> tensors) {
+  std::vector<ReadRequest> requests;
+  requests.reserve(tensors.size());
+  for (const TensorBytes<std::byte>& one : tensors) {
+    SB_ASSERT(one.bytes.size() == session.bytes_of(one.buffer, one.tensor));
+    requests.push_back({session.buffer(one.buffer, one.tensor), 0, one.bytes});
+  }
+  return session.device().read_all(requests);
+}
+
 Result<StepReport> run_step(Session& session, const HyperValues& hyper, uint64_t poison_seed) {
   return session.step(hyper, poison_seed);
 }

@@ -138,6 +138,16 @@ Result<Judged<SessionPtr>> open_session(Device& device, ModuleId module, const C
                                         std::span<const TensorShape> tensors, std::span<const int32_t> offset_elements);
 Result<void> write_tensor(Session& session, int buffer, int64_t tensor, std::span<const std::byte> bytes);
 Result<void> read_tensor(Session& session, int buffer, int64_t tensor, std::span<std::byte> bytes);
+/// A tensor's bytes on the host, all of them.
+template <class Byte>
+struct TensorBytes {
+  int buffer = 0;
+  int64_t tensor = 0;
+  std::span<Byte> bytes;
+};
+/// Many tensors at one go (Device::write_all, read_all).
+Result<void> write_tensors(Session& session, std::span<const TensorBytes<const std::byte>> tensors);
+Result<void> read_tensors(Session& session, std::span<const TensorBytes<std::byte>> tensors);
 
 struct StepReport {
   std::optional<Failure> failure;  ///< from a fault; check, case, seed are filled by the caller

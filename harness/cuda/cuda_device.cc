@@ -142,6 +142,8 @@ class CudaDevice final : public Device {
   Result<void> read(BufferId buffer, uint64_t offset_bytes, std::span<std::byte> bytes) override {
     return memory_.read(buffer.value, offset_bytes, bytes);
   }
+  Result<void> write_all(std::span<const WriteRequest> requests) override { return memory_.write_all(requests); }
+  Result<void> read_all(std::span<const ReadRequest> requests) override { return memory_.read_all(requests); }
   Result<void> poison(BufferId buffer, uint64_t seed) override { return memory_.poison(buffer.value, seed); }
 
   Result<void> generate(BufferId buffer, const GenerateSpec& spec) override {

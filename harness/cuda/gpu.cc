@@ -185,9 +185,9 @@ Result<void> Gpu::use_own_kernels(const CompiledModule& compiled) {
   if (const Result<void> done = check(status, "cuModuleLoadDataEx", "own kernels"); !done.ok()) return done;
   for (const auto& [function, name] :
        {std::pair(&own_kernels_.generate, own_kernel::kGenerate), std::pair(&own_kernels_.read, own_kernel::kRead),
-        std::pair(&own_kernels_.copy, own_kernel::kCopy), std::pair(&own_kernels_.gate, own_kernel::kGate),
-        std::pair(&own_kernels_.probe, own_kernel::kProbe), std::pair(&own_kernels_.fma, own_kernel::kFma),
-        std::pair(&own_kernels_.nothing, own_kernel::kNothing)})
+        std::pair(&own_kernels_.copy_pieces, own_kernel::kCopyPieces), std::pair(&own_kernels_.copy, own_kernel::kCopy),
+        std::pair(&own_kernels_.gate, own_kernel::kGate), std::pair(&own_kernels_.probe, own_kernel::kProbe),
+        std::pair(&own_kernels_.fma, own_kernel::kFma), std::pair(&own_kernels_.nothing, own_kernel::kNothing)})
     if (const Result<void> done =
             check(driver_->module_get_function(function, module, name), "cuModuleGetFunction", name);
         !done.ok())
@@ -217,7 +217,17 @@ Result<Gemm*> Gpu::gemm() {
   return gemm_.get();
 }
 
+Result<void> Gpu::copy(CopyDirection direction, std::span<const HostCopy> copies) {
+  if (copies_ == nullptr) {
+    Result<std::unique_ptr<CopyLanes>> opened = CopyLanes::open(*this);
+    if (!opened.ok()) return opened.error();
+    copies_ = std::move(opened.value());
+  }
+  return copies_->run(direction, copies, own_kernels_.copy_pieces);
+}
+
 Gpu::~Gpu() {
+  copies_.reset();
   gemm_.reset();
   stopwatch_.reset();
   if (context_ != nullptr) mappings_.clear();

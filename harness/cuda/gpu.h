@@ -3,10 +3,12 @@
 // an evaluation share one Gpu. Knows nothing of buffers and candidates.
 #pragma once
 
+#include <atomic>
 #include <functional>
 #include <memory>
 #include <string>
 
+#include "harness/cuda/copies.h"
 #include "harness/cuda/driver.h"
 #include "harness/cuda/mapping.h"
 #include "harness/cuda/stopwatch.h"
@@ -53,6 +55,8 @@ class Gpu {
   /// Both asserted to be there.
   const OwnKernels& own_kernels() const;
   Stopwatch& stopwatch();
+  /// Many copies between host and GPU (copies.h), whose page-locked memory is made at the first call. After start().
+  Result<void> copy(CopyDirection direction, std::span<const HostCopy> copies);
   /// The library for products, opened at the first call. After start().
   Result<Gemm*> gemm();
 
@@ -71,10 +75,11 @@ class Gpu {
   size_t granule_bytes_ = 0;
   Function guard_kernel_ = nullptr;
   OwnKernels own_kernels_;
-  bool lost_ = false;
+  std::atomic<bool> lost_ = false;  ///< copies check from several threads
   MappingPool mappings_{*this};
   std::unique_ptr<Stopwatch> stopwatch_;
   std::unique_ptr<Gemm> gemm_;
+  std::unique_ptr<CopyLanes> copies_;
 };
 
 }  // namespace stepbench::cuda

@@ -30,6 +30,16 @@ uint64_t mixed(uint64_t seed) {
 /// A signalling NaN of bfloat16 (exponent all ones, quiet bit clear, mantissa not zero).
 uint16_t poison_half(uint64_t random) { return static_cast<uint16_t>(0x7f80 + 1 + random % 0x3e); }
 
+/// Few copies of little are done one by one: the lanes' launch and wait take as long as two of them.
+template <class Request>
+bool is_little(std::span<const Request> requests) {
+  constexpr size_t kFew = 2;
+  constexpr uint64_t kLittleBytes = uint64_t{64} << 10;
+  uint64_t total = 0;
+  for (const Request& request : requests) total += request.bytes.size();
+  return requests.size() <= kFew && total <= kLittleBytes;
+}
+
 }  // namespace
 
 Memory::Memory(std::shared_ptr<Gpu> gpu) : gpu_(std::move(gpu)) {
@@ -139,6 +149,43 @@ Result<void> Memory::read(uint32_t id, uint64_t offset_bytes, std::span<std::byt
   if (const Result<void> usable = gpu_->ready(); !usable.ok() || bytes.empty()) return usable;
   return gpu_->check(gpu_->driver().copy_to_host(bytes.data(), buffer.address + offset_bytes, bytes.size()),
                      "cuMemcpyDtoH", buffer.spec.label);
+}
+
+Result<void> Memory::write_all(std::span<const WriteRequest> requests) {
+  if (is_little(requests)) {
+    for (const WriteRequest& request : requests)
+      if (const Result<void> done = write(request.buffer.value, request.offset_bytes, request.bytes); !done.ok())
+        return done;
+    return {};
+  }
+  std::vector<HostCopy> copies;
+  copies.reserve(requests.size());
+  for (const auto& [id, offset_bytes, bytes] : requests) {
+    const Buffer& buffer = buffers_.at(id.value);
+    SB_ASSERT(offset_bytes <= buffer.spec.bytes && bytes.size() <= buffer.spec.bytes - offset_bytes);
+    // Copies to the GPU only read what lies on the host.
+    copies.push_back({buffer.write_address + offset_bytes, const_cast<std::byte*>(bytes.data()), bytes.size()});
+  }
+  if (const Result<void> usable = gpu_->ready(); !usable.ok()) return usable;
+  return gpu_->copy(CopyDirection::kToDevice, copies);
+}
+
+Result<void> Memory::read_all(std::span<const ReadRequest> requests) {
+  if (is_little(requests)) {
+    for (const ReadRequest& request : requests)
+      if (const Result<void> done = read(request.buffer.value, request.offset_bytes, request.bytes); !done.ok())
+        return done;
+    return {};
+  }
+  std::vector<HostCopy> copies;
+  copies.reserve(requests.size());
+  for (const auto& [id, offset_bytes, bytes] : requests) {
+    const Buffer& buffer = buffers_.at(id.value);
+    SB_ASSERT(offset_bytes <= buffer.spec.bytes && bytes.size() <= buffer.spec.bytes - offset_bytes);
+    copies.push_back({buffer.address + offset_bytes, bytes.data(), bytes.size()});
+  }
+  if (const Result<void> usable = gpu_->ready(); !usable.ok()) return usable;
+  return gpu_->copy(CopyDirection::kToHost, copies);
 }
 
 Result<void> Memory::poison(uint32_t id, uint64_t seed) {

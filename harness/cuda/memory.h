@@ -53,6 +53,8 @@ class Memory {
 
   Result<void> write(uint32_t id, uint64_t offset_bytes, std::span<const std::byte> bytes);
   Result<void> read(uint32_t id, uint64_t offset_bytes, std::span<std::byte> bytes);
+  Result<void> write_all(std::span<const WriteRequest> requests);
+  Result<void> read_all(std::span<const ReadRequest> requests);
   /// `generate_kernel` is sb_generate of own_kernels.h.
   Result<void> generate(uint32_t id, const GenerateSpec& spec, Function generate_kernel);
   /// Fills with signalling NaNs of bfloat16, which make such NaNs of float32 in pairs; one word for the whole buffer.

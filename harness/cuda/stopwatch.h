@@ -22,7 +22,7 @@ class Gpu;
 
 /// Entry points of own_kernels.h on the GPU.
 struct OwnKernels {
-  Function generate = nullptr, read = nullptr, copy = nullptr, gate = nullptr, probe = nullptr, fma = nullptr,
+  Function generate = nullptr, copy_pieces = nullptr, read = nullptr, copy = nullptr, gate = nullptr, probe = nullptr, fma = nullptr,
            nothing = nullptr;
 };
 

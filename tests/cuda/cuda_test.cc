@@ -103,6 +103,22 @@ TEST_CASE("buffers hold what is written, and poison is NaN") {
   CHECK(outcome.get("after") == "c holds 99");
 }
 
+TEST_CASE("many copies at one go are what single ones are") {
+  for (const std::string how : {"kernels", "plain"}) {
+    DYNAMIC_SECTION(how) {
+      const Outcome outcome = run_in_child({"copies", how}, 120);
+      note(outcome);
+      std::printf("%s: %s GB/s, %s us for 900 small reads\n", how.c_str(), outcome.get("read_gb_per_s").c_str(),
+                  outcome.get("us_per_900_small_reads").c_str());
+      CHECK(outcome.get("error").empty());
+      CHECK(outcome.get("different_written") == "0");
+      CHECK(outcome.get("different_read") == "0");
+      CHECK(outcome.get("different_parts") == "0");
+      CHECK(outcome.get("damage") == "none");
+    }
+  }
+}
+
 TEST_CASE("thousands of buffers are cheap, and damage between them is found") {
   const Outcome outcome = run_in_child({"many_buffers"}, 120);
   note(outcome);

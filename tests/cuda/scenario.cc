@@ -561,6 +561,96 @@ void generate_all() {
   say("different", std::to_string(different));
 }
 
+/// `copies`: ragged ranges of many sizes written at one go, read back one by one and at one go, then parts of them.
+/// Without own kernels every piece is a copy of its own, with them small ones share a launch: `with_kernels`.
+void copy_many(bool with_kernels) {
+  const DeviceSource source = need(device_source("cuda", nullptr));
+  const std::unique_ptr<Device> device = need(source.open());
+  if (with_kernels) {
+    CompileOptions options;
+    options.arch = source.info.arch;
+    need(device->use_own_kernels(need(compile_own_kernels(options))));
+  }
+  struct Held {
+    BufferId buffer;
+    std::vector<std::byte> bytes;
+  };
+  std::vector<Held> held;
+  const auto hold = [&](uint64_t bytes, uint32_t offset, bool read_only) {
+    Held one{need(device->allocate({bytes, offset, read_only, fmt::format("x[{}]", held.size())})), {}};
+    one.bytes.resize(bytes);
+    uint64_t state = derive_seed(5, "copies", held.size());
+    for (std::byte& byte : one.bytes) {
+      state = state * 6364136223846793005ull + 1442695040888963407ull;
+      byte = static_cast<std::byte>(state >> 56);
+    }
+    held.push_back(std::move(one));
+  };
+  constexpr uint64_t kMiB = 1 << 20;
+  for (const uint64_t bytes :
+       {uint64_t{0}, uint64_t{1}, uint64_t{2}, uint64_t{15}, uint64_t{16}, uint64_t{4097}, uint64_t{65535},
+        uint64_t{65536}, uint64_t{65537}, kMiB, 8 * kMiB - 16, 8 * kMiB, 8 * kMiB + 2, 17 * kMiB + 6, 40 * kMiB})
+    for (const uint32_t offset : {0u, 2u, 5u})
+      if (bytes < 16 * kMiB || offset != 2) hold(bytes, offset, offset == 5);
+  for (uint64_t i = 0; i < 3000; ++i) hold(4 * (i % 97), 4 * static_cast<uint32_t>(i % 3), i % 2 == 0);
+  int different = 0;
+  uint64_t total = 0;
+  std::vector<WriteRequest> writes;
+  for (const Held& one : held) {
+    writes.push_back({one.buffer, 0, one.bytes});
+    total += one.bytes.size();
+  }
+  need(device->write_all(writes));
+  for (const Held& one : held) {
+    std::vector<std::byte> got(one.bytes.size());
+    need(device->read(one.buffer, 0, got));
+    different += got != one.bytes;
+  }
+  say("different_written", std::to_string(different));
+  std::vector<std::vector<std::byte>> space;
+  for (const Held& one : held) space.emplace_back(one.bytes.size());
+  std::vector<ReadRequest> reads;
+  for (size_t i = 0; i < held.size(); ++i) reads.push_back({held[i].buffer, 0, space[i]});
+  need(device->read_all(reads));  // makes the page-locked memory
+  for (std::vector<std::byte>& bytes : space) std::fill(bytes.begin(), bytes.end(), std::byte{0});
+  const Clock::time_point start = Clock::now();
+  need(device->read_all(reads));
+  const double seconds = std::chrono::duration<double>(Clock::now() - start).count();
+  different = 0;
+  for (size_t i = 0; i < held.size(); ++i) different += space[i] != held[i].bytes;
+  say("different_read", std::to_string(different));
+  say("read_gb_per_s", fmt::format("{:.2f}", static_cast<double>(total) / seconds / 1e9));
+  // Parts, from odd places to odd places; what lies beside them stays.
+  different = 0;
+  writes.clear();
+  std::vector<std::byte> values(3 * kMiB + 7);
+  for (size_t i = 0; i < values.size(); ++i) values[i] = static_cast<std::byte>(i * 7);
+  for (Held& one : held) {
+    if (one.bytes.size() < 16) continue;
+    const uint64_t from = one.bytes.size() / 3, bytes = std::min<uint64_t>(one.bytes.size() / 2, values.size());
+    writes.push_back({one.buffer, from, std::span(values).first(bytes)});
+    std::copy_n(values.begin(), bytes, one.bytes.begin() + static_cast<int64_t>(from));
+  }
+  need(device->write_all(writes));
+  reads.clear();
+  for (size_t i = 0; i < held.size(); ++i) {
+    std::fill(space[i].begin(), space[i].end(), std::byte{0});
+    const size_t half = space[i].size() / 2;
+    reads.push_back({held[i].buffer, half, std::span(space[i]).subspan(half)});
+    reads.push_back({held[i].buffer, 0, std::span(space[i]).first(half)});
+  }
+  need(device->read_all(reads));
+  for (size_t i = 0; i < held.size(); ++i) different += space[i] != held[i].bytes;
+  say("different_parts", std::to_string(different));
+  say("damage", need(device->end_of_step()) ? "found" : "none");
+  // Small lists, as checks have them.
+  const auto few = std::span(reads).last(900);
+  const Clock::time_point begin = Clock::now();
+  for (int i = 0; i < 20; ++i) need(device->read_all(few));
+  const double us = std::chrono::duration<double, std::micro>(Clock::now() - begin).count();
+  say("us_per_900_small_reads", fmt::format("{:.0f}", us / 20));
+}
+
 }  // namespace
 
 std::string Outcome::get(const std::string& key) const {
@@ -609,6 +699,10 @@ void scenario_main(const std::vector<std::string>& arguments) {
   }
   if (name == "generate") {
     generate_all();
+    leave(0);
+  }
+  if (name == "copies" && arguments.size() == 2) {
+    copy_many(arguments[1] == "kernels");
     leave(0);
   }
   if (name == "gemm") {
