@@ -189,6 +189,7 @@ void generate_windows(const TaskSpec& task, std::span<const TensorShape> tensors
 Result<void> generate_buffers(Rig& rig, const TaskSpec& task, std::span<const TensorShape> tensors, Role role,
                               const LargeData& data, int64_t draw, int threads) {
   bool all_made = true;
+  std::vector<GenerateRequest> requests;
   for (size_t b = 0; b < task.buffers.size(); ++b) {
     const BufferSpec& buffer = task.buffers[b];
     if (buffer.role != role) continue;
@@ -198,12 +199,13 @@ Result<void> generate_buffers(Rig& rig, const TaskSpec& task, std::span<const Te
     }
     for (size_t t = 0; t < tensors.size(); ++t) {
       const int64_t tensor = static_cast<int64_t>(t);
-      const Result<void> done = rig.device->generate(
-          tensor_buffer(*rig.session, static_cast<int>(b), tensor),
-          spec_of(buffer, source_buffer(task, b), tensor, draw, data, buffer_elements(buffer, tensors[t])));
-      if (!done.ok()) return done;
+      requests.push_back(
+          {tensor_buffer(*rig.session, static_cast<int>(b), tensor),
+           spec_of(buffer, source_buffer(task, b), tensor, draw, data, buffer_elements(buffer, tensors[t]))});
     }
   }
+  if (!requests.empty())
+    if (const Result<void> done = rig.device->generate_all(requests); !done.ok()) return done;
   if (all_made) return {};
   const std::vector<Window> windows = judged_in_parts(task) ? all_windows(tensors) : whole_tensors(tensors);
   BufferBytes bytes;

@@ -63,6 +63,12 @@ struct ReadRequest {
   std::span<std::byte> bytes;
 };
 
+/// One of many buffers to be filled at a time.
+struct GenerateRequest {
+  BufferId buffer;
+  GenerateSpec spec;
+};
+
 enum class ScalarKind : uint8_t { kInteger, kFloat, kBytes };
 
 /// One kernel parameter as the PTX declares it.
@@ -215,6 +221,12 @@ class Device {
   /// that can do it themselves need their own kernels first.
   virtual Result<void> generate(BufferId buffer, const GenerateSpec& spec) {
     return write(buffer, 0, generated_values(spec, 0, spec.count));
+  }
+  /// The same for many different buffers, at one go where each has its price.
+  virtual Result<void> generate_all(std::span<const GenerateRequest> requests) {
+    for (const GenerateRequest& request : requests)
+      if (const Result<void> done = generate(request.buffer, request.spec); !done.ok()) return done;
+    return {};
   }
   /// The harness's own kernels (own_kernels.h), once per device: for `generate` and `time_step`. Devices that need none
   /// ignore them.

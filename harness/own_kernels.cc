@@ -4,7 +4,7 @@
 namespace stepbench {
 namespace {
 
-/// `sb_generate` is the twin of generate.cc. %globaltimer and %clock64: PTX ISA, special registers.
+/// `sb_generate` and `sb_generate_all` are twins of generate.cc. %globaltimer and %clock64: PTX ISA, special registers.
 constexpr const char* kSource = R"cuda(
 typedef unsigned int u32;
 typedef unsigned long long u64;
@@ -23,21 +23,48 @@ __device__ __forceinline__ float value_at(u64 seed, u64 i, float amplitude, u32 
   return squared != 0 ? __fmul_rn(value, value) : value;
 }
 
+__device__ __forceinline__ void put(void* out, u64 i, float value, u32 format) {
+  if (format == 0) {
+    ((float*)out)[i] = value;
+  } else if (format == 1) {
+    const u32 bits = __float_as_uint(value);
+    ((unsigned short*)out)[i] = (unsigned short)((bits + 0x7fffu + ((bits >> 16) & 1u)) >> 16);
+  } else {
+    unsigned short half;
+    asm("cvt.rn.f16.f32 %0, %1;" : "=h"(half) : "f"(value));
+    ((unsigned short*)out)[i] = half;
+  }
+}
+
 extern "C" __global__ void sb_generate(void* out, u64 count, u64 seed, float amplitude, u32 squared, u32 format) {
   const u64 stride = (u64)gridDim.x * blockDim.x;
-  for (u64 i = (u64)blockIdx.x * blockDim.x + threadIdx.x; i < count; i += stride) {
-    const float value = value_at(seed, i, amplitude, squared);
-    if (format == 0) {
-      ((float*)out)[i] = value;
-    } else if (format == 1) {
-      const u32 bits = __float_as_uint(value);
-      ((unsigned short*)out)[i] = (unsigned short)((bits + 0x7fffu + ((bits >> 16) & 1u)) >> 16);
-    } else {
-      unsigned short half;
-      asm("cvt.rn.f16.f32 %0, %1;" : "=h"(half) : "f"(value));
-      ((unsigned short*)out)[i] = half;
-    }
+  for (u64 i = (u64)blockIdx.x * blockDim.x + threadIdx.x; i < count; i += stride)
+    put(out, i, value_at(seed, i, amplitude, squared), format);
+}
+
+struct Generated {
+  u64 first_chunk;
+  void* out;
+  u64 count, seed;
+  float amplitude;
+  u32 squared, format, unused;
+};
+
+extern "C" __global__ void __launch_bounds__(256) sb_generate_all(const Generated* rows, u64 count) {
+  const u64 chunk = blockIdx.x, chunk_elements = 16384;
+  u64 low = 0, high = count;  // the last row that begins at or before this chunk
+  while (high - low > 1) {
+    const u64 middle = (low + high) / 2;
+    if (rows[middle].first_chunk <= chunk)
+      low = middle;
+    else
+      high = middle;
   }
+  const Generated row = rows[low];
+  const u64 begin = (chunk - row.first_chunk) * chunk_elements;
+  const u64 end = row.count - begin < chunk_elements ? row.count : begin + chunk_elements;
+  for (u64 i = begin + threadIdx.x; i < end; i += blockDim.x)
+    put(row.out, i, value_at(row.seed, i, row.amplitude, row.squared), row.format);
 }
 
 struct Piece {
@@ -148,8 +175,9 @@ Result<CompiledModule> compile_own_kernels(const CompileOptions& options) {
   candidate.task = "own_kernels";
   candidate.source = kSource;
   candidate.sha256 = sha256_hex(candidate.source);
-  for (const char* const name : {own_kernel::kGenerate, own_kernel::kCopyPieces, own_kernel::kRead, own_kernel::kCopy, own_kernel::kGate,
-                                 own_kernel::kProbe, own_kernel::kFma, own_kernel::kNothing}) {
+  for (const char* const name :
+       {own_kernel::kGenerate, own_kernel::kGenerateAll, own_kernel::kCopyPieces, own_kernel::kRead, own_kernel::kCopy,
+        own_kernel::kGate, own_kernel::kProbe, own_kernel::kFma, own_kernel::kNothing}) {
     PlanLaunch launch;
     launch.kernel = name;
     candidate.plan.launches.push_back(std::move(launch));

@@ -16,6 +16,11 @@ inline constexpr const char* kGenerate = "sb_generate";
 /// compiler cannot know. With `marks`, the nanosecond counter of the block that ends last goes into marks[0], which
 /// must be 0.
 inline constexpr const char* kRead = "sb_read";
+/// (const {u64 first chunk, void* out, u64 count, u64 seed, f32 amplitude, u32 squared, u32 format, u32 unused}* rows,
+/// u64 rows): as kGenerate for every row, with a count above 0; one block for each chunk of kGenerateChunk elements,
+/// those of a row before those of the next.
+inline constexpr const char* kGenerateAll = "sb_generate_all";
+inline constexpr uint64_t kGenerateChunk = 16384;
 /// (const {void* to, const void* from, u64 bytes, u64 unused}* pieces), one block for each piece: bytes as they are.
 /// Both addresses of a piece have the same remainder by 16.
 inline constexpr const char* kCopyPieces = "sb_copy_pieces";

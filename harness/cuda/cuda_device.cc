@@ -149,6 +149,9 @@ class CudaDevice final : public Device {
   Result<void> generate(BufferId buffer, const GenerateSpec& spec) override {
     return memory_.generate(buffer.value, spec, gpu_->own_kernels().generate);
   }
+  Result<void> generate_all(std::span<const GenerateRequest> requests) override {
+    return memory_.generate_all(requests, gpu_->own_kernels().generate_all);
+  }
   Result<void> use_own_kernels(const CompiledModule& module) override { return gpu_->use_own_kernels(module); }
 
   Result<TensorMapBytes> encode_tensor_map(const TensorMapSpec& spec) override {

@@ -184,10 +184,12 @@ Result<void> Gpu::use_own_kernels(const CompiledModule& compiled) {
   if (status != kSuccess) status = driver_->module_load(&module, compiled.ptx.c_str(), 0, nullptr, nullptr);
   if (const Result<void> done = check(status, "cuModuleLoadDataEx", "own kernels"); !done.ok()) return done;
   for (const auto& [function, name] :
-       {std::pair(&own_kernels_.generate, own_kernel::kGenerate), std::pair(&own_kernels_.read, own_kernel::kRead),
-        std::pair(&own_kernels_.copy_pieces, own_kernel::kCopyPieces), std::pair(&own_kernels_.copy, own_kernel::kCopy),
-        std::pair(&own_kernels_.gate, own_kernel::kGate), std::pair(&own_kernels_.probe, own_kernel::kProbe),
-        std::pair(&own_kernels_.fma, own_kernel::kFma), std::pair(&own_kernels_.nothing, own_kernel::kNothing)})
+       {std::pair(&own_kernels_.generate, own_kernel::kGenerate),
+        std::pair(&own_kernels_.generate_all, own_kernel::kGenerateAll),
+        std::pair(&own_kernels_.read, own_kernel::kRead), std::pair(&own_kernels_.copy_pieces, own_kernel::kCopyPieces),
+        std::pair(&own_kernels_.copy, own_kernel::kCopy), std::pair(&own_kernels_.gate, own_kernel::kGate),
+        std::pair(&own_kernels_.probe, own_kernel::kProbe), std::pair(&own_kernels_.fma, own_kernel::kFma),
+        std::pair(&own_kernels_.nothing, own_kernel::kNothing)})
     if (const Result<void> done =
             check(driver_->module_get_function(function, module, name), "cuModuleGetFunction", name);
         !done.ok())

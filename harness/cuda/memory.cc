@@ -7,6 +7,7 @@
 #include <utility>
 
 #include "harness/cuda/guard_kernel.h"
+#include "harness/own_kernels.h"
 
 namespace stepbench::cuda {
 namespace {
@@ -14,6 +15,7 @@ namespace {
 constexpr uint64_t kAlignment = 256;  // of AllocationSpec
 constexpr uint64_t kSharedBytes = uint64_t{16} << 20;
 constexpr uint64_t kResultBytes = 256;  // in front of the rows
+constexpr unsigned kGenerateThreads = 256;
 constexpr uint64_t kNoDamage = ~uint64_t{0};
 
 uint64_t rounded_up(uint64_t value, uint64_t unit) { return (value + unit - 1) / unit * unit; }
@@ -29,6 +31,12 @@ uint64_t mixed(uint64_t seed) {
 
 /// A signalling NaN of bfloat16 (exponent all ones, quiet bit clear, mantissa not zero).
 uint16_t poison_half(uint64_t random) { return static_cast<uint16_t>(0x7f80 + 1 + random % 0x3e); }
+
+/// As own_kernels.h has it.
+uint32_t format_of(DType dtype) {
+  SB_ASSERT(dtype == DType::kF32 || dtype == DType::kBf16 || dtype == DType::kF16);
+  return dtype == DType::kF32 ? 0 : dtype == DType::kBf16 ? 1 : 2;
+}
 
 /// Few copies of little are done one by one: the lanes' launch and wait take as long as two of them.
 template <class Request>
@@ -55,6 +63,7 @@ Memory::~Memory() {
   for (const std::vector<Shared>& list : shared_)
     for (const Shared& one : list) pool.give_back(one.mapping);
   pool.give_back(table_);
+  pool.give_back(generate_table_);
 }
 
 Result<Memory::Buffer> Memory::place_alone(const AllocationSpec& spec) {
@@ -211,11 +220,9 @@ Result<void> Memory::poison(uint32_t id, uint64_t seed) {
 
 Result<void> Memory::generate(uint32_t id, const GenerateSpec& spec, Function generate_kernel) {
   const Buffer& buffer = buffers_.at(id);
-  SB_ASSERT(spec.dtype == DType::kF32 || spec.dtype == DType::kBf16 || spec.dtype == DType::kF16);
-  const uint32_t format = spec.dtype == DType::kF32 ? 0 : spec.dtype == DType::kBf16 ? 1 : 2;
+  const uint32_t format = format_of(spec.dtype);
   SB_ASSERT(static_cast<uint64_t>(spec.count) * (format == 0 ? 4 : 2) == buffer.spec.bytes);
   if (const Result<void> usable = gpu_->ready(); !usable.ok() || spec.count == 0) return usable;
-  constexpr unsigned kThreads = 256;
   constexpr uint64_t kMostBlocks = 132 * 32;
   struct {
     Address out;
@@ -229,10 +236,54 @@ Result<void> Memory::generate(uint32_t id, const GenerateSpec& spec, Function ge
                spec.squared ? 1u : 0u,
                format,
                0};
-  const uint64_t blocks = std::min((parameters.count + kThreads - 1) / kThreads, kMostBlocks);
-  return gpu_->check(launch_packed(gpu_->driver(), generate_kernel, static_cast<unsigned>(blocks), kThreads, nullptr,
-                                   &parameters, sizeof(parameters) - sizeof(parameters.pad)),
+  const uint64_t blocks = std::min((parameters.count + kGenerateThreads - 1) / kGenerateThreads, kMostBlocks);
+  return gpu_->check(launch_packed(gpu_->driver(), generate_kernel, static_cast<unsigned>(blocks), kGenerateThreads,
+                                   nullptr, &parameters, sizeof(parameters) - sizeof(parameters.pad)),
                      "cuLaunchKernelEx", buffer.spec.label);
+}
+
+Result<void> Memory::generate_all(std::span<const GenerateRequest> requests, Function kernel) {
+  struct GenerateRow {
+    uint64_t first_chunk;
+    Address out;
+    uint64_t count, seed;
+    float amplitude;
+    uint32_t squared, format, unused;
+  };
+  static_assert(sizeof(GenerateRow) == 48);
+  std::vector<GenerateRow> rows;
+  rows.reserve(requests.size());
+  uint64_t chunks = 0;
+  for (const auto& [id, spec] : requests) {
+    const Buffer& buffer = buffers_.at(id.value);
+    const uint32_t format = format_of(spec.dtype);
+    const auto count = static_cast<uint64_t>(spec.count);
+    SB_ASSERT(count * (format == 0 ? 4 : 2) == buffer.spec.bytes);
+    if (count == 0) continue;
+    rows.push_back({chunks, buffer.write_address, count, spec.seed, spec.amplitude, spec.squared ? 1u : 0u, format, 0});
+    chunks += (count + own_kernel::kGenerateChunk - 1) / own_kernel::kGenerateChunk;
+  }
+  if (const Result<void> usable = gpu_->ready(); !usable.ok() || rows.empty()) return usable;
+  SB_ASSERT(chunks <= static_cast<uint64_t>(gpu_->info().max_grid[0]));
+  const uint64_t bytes = rows.size() * sizeof(GenerateRow);
+  if (generate_table_.bytes < bytes) {
+    gpu_->mappings().give_back(std::exchange(generate_table_, Mapping()));
+    const Result<Mapping> taken = gpu_->mappings().take(rounded_up(2 * bytes, gpu_->granule_bytes()), false, pattern_);
+    if (!taken.ok()) return taken.error();
+    generate_table_ = taken.value();
+  }
+  // After the kernel that reads the rows of the last time: both are in the order of the default stream.
+  if (const Result<void> done = gpu_->check(gpu_->driver().copy_to_device(generate_table_.begin, rows.data(), bytes),
+                                            "cuMemcpyHtoD", "generate_all");
+      !done.ok())
+    return done;
+  struct {
+    Address rows;
+    uint64_t count;
+  } parameters{generate_table_.begin, rows.size()};
+  return gpu_->check(launch_packed(gpu_->driver(), kernel, static_cast<unsigned>(chunks), kGenerateThreads, nullptr,
+                                   &parameters, sizeof(parameters)),
+                     "cuLaunchKernelEx", own_kernel::kGenerateAll);
 }
 
 // ---------------------------------------------------------------------------------------------- guards

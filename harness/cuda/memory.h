@@ -57,6 +57,8 @@ class Memory {
   Result<void> read_all(std::span<const ReadRequest> requests);
   /// `generate_kernel` is sb_generate of own_kernels.h.
   Result<void> generate(uint32_t id, const GenerateSpec& spec, Function generate_kernel);
+  /// One launch for all; `kernel` is sb_generate_all.
+  Result<void> generate_all(std::span<const GenerateRequest> requests, Function kernel);
   /// Fills with signalling NaNs of bfloat16, which make such NaNs of float32 in pairs; one word for the whole buffer.
   Result<void> poison(uint32_t id, uint64_t seed);
 
@@ -95,6 +97,7 @@ class Memory {
   std::vector<Row> rows_;
   bool rows_stale_ = true;
   Mapping table_;  ///< the result, then the rows, as the guard kernel reads them
+  Mapping generate_table_;
 };
 
 }  // namespace stepbench::cuda

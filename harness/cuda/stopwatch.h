@@ -22,8 +22,8 @@ class Gpu;
 
 /// Entry points of own_kernels.h on the GPU.
 struct OwnKernels {
-  Function generate = nullptr, copy_pieces = nullptr, read = nullptr, copy = nullptr, gate = nullptr, probe = nullptr, fma = nullptr,
-           nothing = nullptr;
+  Function generate = nullptr, generate_all = nullptr, copy_pieces = nullptr, read = nullptr, copy = nullptr,
+           gate = nullptr, probe = nullptr, fma = nullptr, nothing = nullptr;
 };
 
 struct Reading {

@@ -58,6 +58,49 @@ struct OwnKernels {
 
 }  // namespace
 
+TEST_CASE("values made for a whole list by one launch are those of the host, bit for bit") {
+  if (!can_compile()) return;
+  OwnKernels kernels;
+  struct Row {
+    uint64_t first_chunk = 0, out = 0, count = 0, seed = 0;
+    float amplitude = 1;
+    uint32_t squared = 0, format = 0, unused = 0;
+  };
+  const auto chunk = static_cast<int64_t>(own_kernel::kGenerateChunk);
+  std::vector<GenerateRequest> requests;
+  std::vector<Row> rows;
+  uint64_t chunks = 0;
+  for (const int64_t count : {int64_t{1}, int64_t{255}, chunk - 1, chunk, chunk + 1, 2 * chunk + 300, int64_t{7}}) {
+    for (const DType dtype : {DType::kF32, DType::kBf16, DType::kF16}) {
+      const bool squared = rows.size() % 2 == 1;
+      const GenerateSpec spec{dtype, derive_seed(3, "rows", rows.size()), squared ? 0.01f : 1.5f, squared, count};
+      const uint64_t bytes = static_cast<uint64_t>(count) * dtype_bytes(dtype);
+      const BufferId out = kernels.make(bytes, dtype_bytes(dtype), fmt::format("out[{}]", rows.size()));
+      requests.push_back({out, spec});
+      rows.push_back({chunks, kernels.device->address(out), static_cast<uint64_t>(count), spec.seed, spec.amplitude,
+                      squared ? 1u : 0u,
+                      dtype == DType::kF32    ? 0u
+                      : dtype == DType::kBf16 ? 1u
+                                              : 2u,
+                      0});
+      chunks += (static_cast<uint64_t>(count) + own_kernel::kGenerateChunk - 1) / own_kernel::kGenerateChunk;
+    }
+  }
+  kernels.launch(own_kernel::kGenerateAll, chunks, {kernels.device->address(kernels.table(rows)), rows.size()});
+  for (size_t i = 0; i < rows.size(); ++i) {
+    INFO("row " << i << " of " << rows[i].count);
+    const std::vector<std::byte> expected = generated_values(requests[i].spec, 0, requests[i].spec.count);
+    CHECK((kernels.read(requests[i].buffer, expected.size()) == expected));
+    // The way of every device that makes no list of its own.
+    REQUIRE(kernels.device->poison(requests[i].buffer, i).ok());
+  }
+  REQUIRE(kernels.device->generate_all(requests).ok());
+  for (const GenerateRequest& one : requests) {
+    const std::vector<std::byte> expected = generated_values(one.spec, 0, one.spec.count);
+    CHECK((kernels.read(one.buffer, expected.size()) == expected));
+  }
+}
+
 TEST_CASE("pieces of every size and alignment are copied, and nothing beside them") {
   if (!can_compile()) return;
   OwnKernels kernels;

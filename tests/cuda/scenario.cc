@@ -559,6 +559,35 @@ void generate_all() {
         }
   say("compared", std::to_string(compared));
   say("different", std::to_string(different));
+  // Whole lists by one launch, the second longer than the first and over the same buffers in part.
+  std::vector<GenerateRequest> requests;
+  compared = different = 0;
+  for (const size_t tensors : {size_t{40}, size_t{3000}}) {
+    for (size_t i = requests.size(); i < tensors; ++i) {
+      const DType dtype = i % 3 == 0 ? DType::kF32 : i % 3 == 1 ? DType::kBf16 : DType::kF16;
+      const int64_t count = i % 100 == 7 ? 1'000'003 : static_cast<int64_t>(i * 37 % 40'000);
+      const auto bytes = static_cast<uint64_t>(count) * dtype_bytes(dtype);
+      const BufferId buffer = need(device->allocate({bytes, 4 * static_cast<uint32_t>(i % 5), i % 4 == 0, "y"}));
+      requests.push_back({buffer, {dtype, 0, i % 2 == 0 ? 1.0f : 0.01f, i % 7 == 0, count}});
+    }
+    for (size_t i = 0; i < requests.size(); ++i) requests[i].spec.seed = derive_seed(tensors, "list", i);
+    need(device->generate_all(requests));
+    for (const GenerateRequest& one : requests) {
+      const std::vector<std::byte> expected = generated_values(one.spec, 0, one.spec.count);
+      std::vector<std::byte> got(expected.size());
+      need(device->read(one.buffer, 0, got));
+      ++compared;
+      different += got != expected;
+    }
+    if (need(device->end_of_step())) say("error", "values beside a buffer");
+  }
+  const Clock::time_point start = Clock::now();
+  for (int i = 0; i < 100; ++i) need(device->generate_all(requests));
+  need(device->end_of_step());
+  say("us_per_3000_generated",
+      fmt::format("{:.0f}", std::chrono::duration<double, std::micro>(Clock::now() - start).count() / 100));
+  say("compared_in_lists", std::to_string(compared));
+  say("different_in_lists", std::to_string(different));
 }
 
 /// `copies`: ragged ranges of many sizes written at one go, read back one by one and at one go, then parts of them.
