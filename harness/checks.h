@@ -236,7 +236,8 @@ std::vector<Window> audit_windows(std::span<const TensorShape> tensors, int64_t 
 /// One window for each tensor: for tasks that cannot be cut.
 std::vector<Window> whole_tensors(std::span<const TensorShape> tensors);
 std::vector<TensorShape> window_shapes(std::span<const Window> windows);
-/// Fills the buffers of one role on the device: states as before step 0, inputs as of step `draw`.
+/// Fills the buffers of one role on the device: states as before step 0, inputs as of step `draw`. Steps come in order,
+/// from 0 on: inputs that only the host can make are made anew in every sixteenth and lie there in between.
 Result<void> generate_buffers(Rig& rig, const TaskSpec& task, std::span<const TensorShape> tensors, Role role,
                               const LargeData& data, int64_t draw, int threads);
 /// The same values on the host, for some windows.

@@ -310,6 +310,11 @@ bool issue_load(ExecState& state, const Decoded& instruction, int lane, const Bu
 
 bool issue_store(ExecState& state, const Decoded& instruction, int lane, const BulkBox& box, uint32_t from,
                  uint32_t align) {
+  // Loads may begin before the view, stores may not (CUDA C++ programming guide, "Tensor Memory Access"); an illegal
+  // instruction on an H200.
+  if (std::any_of(box.at.begin(), box.at.end(), [](int64_t x) { return x < 0; }))
+    return fail_with(state, lane, FaultKind::kTrap,
+                     "a bulk tensor store must not begin before its tensor: no coordinate may be negative");
   const uint32_t bytes = box_bytes(box.view);
   if (!check_shared(state, lane, from, bytes, align, false)) return false;
   if (!check_store(state, instruction, lane, from - kSharedBase, box)) return false;

@@ -195,3 +195,34 @@ TEST_CASE("baselines of clip_adamw with the norm exactly below, at and above the
     }
   }
 }
+
+TEST_CASE("inputs that only the host can make stay for sixteen steps, on the device as in the judgement") {
+  if (!can_compile()) return;
+  const TaskSpec task = real_task("soap_fixed_basis");
+  const Compiled kernel = compiled(task, "naive.cu");
+  const std::vector<TensorShape> tensors = {make_shape({12, 20}), make_shape({9, 5})};
+  const std::vector<Window> windows = whole_tensors(tensors);
+  Result<Judged<Rig>> opened = open_rig(context_of(task, kernel), tensors, {});
+  REQUIRE(opened.ok());
+  REQUIRE(opened.value().ok());
+  Rig rig = std::move(*opened.value().value);
+  const LargeData data{7};
+  BufferBytes first, last;
+  for (int64_t k = 0; k <= 17; ++k) {
+    INFO("step " << k);
+    REQUIRE(generate_buffers(rig, task, tensors, Role::kIn, data, k, 1).ok());
+    BufferBytes expected, on_device;
+    generate_windows(task, tensors, Role::kIn, windows, data, k, 1, expected);
+    REQUIRE(read_windows(rig, task, tensors, Role::kIn, windows, on_device).ok());
+    CHECK_FALSE(first_difference(task, Role::kIn, expected, on_device).has_value());
+    if (k == 0) first = expected;
+    for (size_t b = 0; b < task.buffers.size() && k > 0; ++b) {
+      if (task.buffers[b].role != Role::kIn) continue;
+      INFO(task.buffers[b].name);
+      const bool basis = task.buffers[b].name.starts_with("basis_");
+      CHECK((expected[b] == first[b]) == (basis && k < 16));
+      CHECK((expected[b] == last[b]) == (basis && k != 16));
+    }
+    last = expected;
+  }
+}

@@ -2,6 +2,7 @@
 // nor NaN fill, so that these are compared with their definition; and what the hardware says of a wrong use.
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <bit>
 #include <cmath>
 #include <cstdio>
@@ -51,8 +52,8 @@ uint32_t box_words(const View& view) {
 }
 
 /// One thread loads the box through the map `from`, copies the tile to `out`, fills it with 1000 + word and stores it
-/// through the map `to`.
-std::string copy_ptx(const View& view) {
+/// through the map `to`; not where it begins before the view, which stores must not.
+std::string copy_ptx(const View& view, bool store) {
   const size_t rank = view.dims.size();
   std::string at;
   for (const int64_t x : view.at) at += fmt::format("{}{}", at.empty() ? "" : ", ", x);
@@ -91,15 +92,18 @@ st.shared.u32 [%r4], %r5;
 add.u32 %r3, %r3, 4;
 setp.lt.u32 %p2, %r3, {bytes};
 @%p2 bra NEXT;
-fence.proxy.async.shared::cta;
-cp.async.bulk.tensor.{rank}d.global.shared::cta.tile.bulk_group [%d5, {{{at}}}], [%r1];
-cp.async.bulk.commit_group;
-cp.async.bulk.wait_group 0;
-ret;
+{store}ret;
 }}
 )",
                      fmt::arg("tile", kTileBytes), fmt::arg("bytes", 4 * box_words(view)), fmt::arg("rank", rank),
-                     fmt::arg("at", at));
+                     fmt::arg("at", at),
+                     fmt::arg("store", store ? fmt::format(R"(fence.proxy.async.shared::cta;
+cp.async.bulk.tensor.{}d.global.shared::cta.tile.bulk_group [%d5, {{{}}}], [%r1];
+cp.async.bulk.commit_group;
+cp.async.bulk.wait_group 0;
+)",
+                                                           rank, at)
+                                             : ""));
 }
 
 TensorMapSpec spec_of(const View& view, uint64_t address) {
@@ -126,7 +130,8 @@ struct Words {
 /// as 7.
 Words run(Device& device, const View& view) {
   CompiledModule compiled;
-  compiled.ptx = copy_ptx(view);
+  const bool before = std::any_of(view.at.begin(), view.at.end(), [](int64_t x) { return x < 0; });
+  compiled.ptx = copy_ptx(view, !before);
   Judged<ModuleId> module = need(device.load(compiled));
   if (!module.ok()) leave_with(module.failure->message + module.failure->detail);
   std::vector<uint32_t> source(kWords), target(kWords, 7);
@@ -246,14 +251,16 @@ void boxes() {
 }
 
 /// `null`: a map of zeros; `input`: a store through a map of a buffer that kernels may only read; `first_coordinate`: a
-/// box that begins inside 16 bytes.
+/// box that begins inside 16 bytes; `stored_before`: one that is stored from before the start on; `right`: none of
+/// them.
 void fault(const std::string& what) {
   const std::unique_ptr<Device> gpu = need(open_device("cuda"));
   const bool null = what == "null", input = what == "input";
   View view = kViews[0];
   if (what == "first_coordinate") view.at[0] = 6;
+  if (what == "stored_before") view.at[0] = -8;
   CompiledModule compiled;
-  compiled.ptx = copy_ptx(view);
+  compiled.ptx = copy_ptx(view, true);
   const Judged<ModuleId> module = need(gpu->load(compiled));
   if (!module.ok()) leave_with(module.failure->message);
   const BufferId from = need(gpu->allocate({4 * kWords, 0, input, "from"}));
@@ -280,7 +287,8 @@ void fault(const std::string& what) {
 
 void use_tensor_maps(const std::string& what) {
   if (what == "boxes") return boxes();
-  if (what == "null" || what == "input" || what == "first_coordinate" || what == "right") return fault(what);
+  if (what == "null" || what == "input" || what == "first_coordinate" || what == "stored_before" || what == "right")
+    return fault(what);
   leave_with("unknown scenario " + what);
 }
 

@@ -43,7 +43,8 @@ TEST_CASE("wrong uses of tensor maps are faults") {
   } rows[] = {{"right", "none", ""},
               {"input", "out_of_bounds", "illegal address"},
               {"null", "launch_error", "an illegal instruction"},
-              {"first_coordinate", "launch_error", "an illegal instruction"}};
+              {"first_coordinate", "launch_error", "an illegal instruction"},
+              {"stored_before", "launch_error", "an illegal instruction"}};
   for (const auto& row : rows) {
     INFO(row.what);
     const Outcome outcome = run_in_child({"tensor_map", row.what}, 60);

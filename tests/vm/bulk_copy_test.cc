@@ -1,4 +1,6 @@
 // Bulk copies by tensor maps and by plain bytes, and mbarriers: what arrives where, what lies outside, and every fault.
+#include <algorithm>
+
 #include "harness/ptx_vm/tensor_map.h"
 #include "tests/vm/vm_fixture.h"
 
@@ -169,10 +171,11 @@ TEST_CASE("boxes loaded by tensor maps: every element, zeros outside") {
   }
 }
 
-TEST_CASE("boxes stored by tensor maps: nothing outside is touched but the rest of 16 bytes") {
+TEST_CASE("boxes stored by tensor maps: nothing outside is touched but the rest of 16 bytes, nothing before") {
   for (const BoxRow& row : kBoxes) {
     if (std::string(row.name) == "overlapping rows") continue;  // the order of its stores is nobody's business
     INFO(row.name);
+    const bool before = std::any_of(row.view.at.begin(), row.view.at.end(), [](int64_t x) { return x < 0; });
     Vm vm;
     const BufferId data = vm.buffer(std::vector<uint32_t>(1024, 7), "data");
     const std::vector<int64_t> words = stored_words_of(row.view);
@@ -181,6 +184,13 @@ TEST_CASE("boxes stored by tensor maps: nothing outside is touched but the rest 
     Parameters parameters;
     const TensorMapSpec spec = spec_of(row.view, vm.address(data));
     parameters.add(vm.device().encode_tensor_map(spec).value()).add(uint64_t{0}).add(vm.address(data));
+    if (before) {
+      const LaunchReport report = vm.launch("k", {1, 1, 1}, {1, 1, 1}, parameters);
+      REQUIRE(report.fault.has_value());
+      CHECK(report.fault->kind == FaultKind::kTrap);
+      CHECK_THAT(report.fault->message, Catch::Contains("must not begin before its tensor"));
+      continue;
+    }
     const Counters counters = vm.run("k", {1, 1, 1}, {1, 1, 1}, parameters);
     std::vector<uint32_t> expected(1024, 7);
     uint64_t inside = 0;
@@ -254,6 +264,7 @@ TEST_CASE("bulk copies: faults, each beside the right way") {
       {"from element -6 on", load({-6}), FaultKind::kMisaligned, "must be a multiple of 16 bytes"},
       {"from element -4 on", expect(64) + load({-4}) + kWait + copy_out(64), FaultKind::kTrap, ""},
       {"stored from element 2 on", good + store({2}), FaultKind::kMisaligned, "must be a multiple of 16 bytes"},
+      {"stored from element -4 on", good + store({-4}), FaultKind::kTrap, "must not begin before its tensor"},
       {"barrier off by 4", "sub.u32 %r2, %r2, 4;\n" + load({0}), FaultKind::kMisaligned, "is not a multiple of 8"},
       {"no barrier", "mov.u32 %r2, tile;\n" + load({64}), FaultKind::kUninitializedRead, "atomic operation of 8 bytes"},
       {"something else for a barrier",
