@@ -90,22 +90,44 @@ GenerateSpec spec_of(const BufferSpec& buffer, size_t b, int64_t tensor, int64_t
 constexpr int64_t kHostDrawSteps = 16;
 int64_t host_draw(int64_t draw) { return draw / kHostDrawSteps * kHostDrawSteps; }
 
-/// Values that only the host can make, in chunks of kWindowElements from the start of the tensor; a window lies in one
-/// chunk or is the whole tensor.
-Bytes host_values(const BufferSpec& buffer, size_t b, const TensorShape& shape, const Window& window,
-                  const LargeData& data, int64_t draw, bool in_parts) {
-  const auto seed_of = [&](int64_t chunk) {
-    return derive_seed(data.seed, "large_host", static_cast<uint64_t>(draw) << 8 | b,
-                       static_cast<uint64_t>(window.tensor), static_cast<uint64_t>(chunk));
-  };
-  if (!in_parts) return make_values(buffer, shape, "gaussian", seed_of(0));
-  const int64_t begin = window.first / kWindowElements * kWindowElements;
+/// One of the buffer's chunks. `source`: the buffer that the value's random numbers belong to.
+const Bytes& host_chunk(const TaskSpec& task, size_t b, size_t source, int64_t draw, uint64_t kind,
+                        const LargeData& data) {
+  HostChunks& host = *data.host;
+  std::promise<Bytes> promise;
+  std::shared_future<Bytes> chunk;
+  bool mine = false;
+  {
+    const std::lock_guard lock(host.mutex);
+    std::shared_future<Bytes>& place = host.chunks[{static_cast<int64_t>(b), draw, static_cast<int64_t>(kind)}];
+    mine = !place.valid();
+    if (mine) place = promise.get_future().share();
+    chunk = place;
+  }
+  if (mine)
+    promise.set_value(
+        make_values(task.buffers[b], make_shape({kWindowElements}), "gaussian",
+                    derive_seed(data.seed, "large_host", static_cast<uint64_t>(draw) << 8 | source, kind)));
+  return chunk.get();  // the map keeps it
+}
+
+/// Values that only the host can make: of a whole tensor, or a part of the chunk that the window lies in.
+Bytes host_values(const TaskSpec& task, size_t b, const TensorShape& shape, const Window& window, const LargeData& data,
+                  int64_t draw, bool in_parts) {
+  const BufferSpec& buffer = task.buffers[b];
+  const size_t source = source_buffer(task, b);
+  const auto tensor = static_cast<uint64_t>(window.tensor);
+  if (!in_parts)
+    return make_values(buffer, shape, "gaussian",
+                       derive_seed(data.seed, "large_host", static_cast<uint64_t>(draw) << 8 | source, tensor));
+  const int64_t chunk = window.first / kWindowElements, begin = chunk * kWindowElements;
   SB_ASSERT(window.first + window.count <= std::min(begin + kWindowElements, shape.n));
-  const Window chunk{window.tensor, begin, std::min(kWindowElements, shape.n - begin)};
-  const Bytes values = make_values(buffer, make_shape({chunk.count}), "gaussian", seed_of(begin / kWindowElements));
-  const Part part = part_of(buffer, shape, window), whole = part_of(buffer, shape, chunk);
+  const uint64_t kind =
+      derive_seed(data.seed, "large_chunk", tensor, static_cast<uint64_t>(chunk)) % HostChunks::kKinds;
+  const Bytes& values = host_chunk(task, b, source, draw, kind, data);
+  const Part part = part_of(buffer, make_shape({kWindowElements}), {0, window.first - begin, window.count});
   const auto width = static_cast<int64_t>(dtype_bytes(buffer.dtype));
-  const auto from = values.begin() + (part.first - whole.first) * width;
+  const auto from = values.begin() + part.first * width;
   return Bytes(from, from + part.count * width);
 }
 
@@ -186,7 +208,7 @@ void generate_windows(const TaskSpec& task, std::span<const TensorShape> tensors
         generate_values(spec_of(buffer, source, window.tensor, draw, data, buffer_elements(buffer, shape)), part.first,
                         part.count, bytes[b][w]);
       else
-        bytes[b][w] = host_values(buffer, source, shape, window, data, host_draw(draw), in_parts);
+        bytes[b][w] = host_values(task, b, shape, window, data, host_draw(draw), in_parts);
     }
   });
 }

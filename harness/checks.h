@@ -3,12 +3,15 @@
 // It does not know how a candidate was compiled or where a device comes from: the caller passes both in.
 #pragma once
 
+#include <array>
 #include <atomic>
 #include <cmath>
 #include <cstdint>
 #include <functional>
+#include <future>
 #include <map>
 #include <memory>
+#include <mutex>
 #include <optional>
 #include <span>
 #include <string>
@@ -222,10 +225,19 @@ Failure in_case(Failure failure, const std::string& check, const std::string& ca
 
 // --------------------------------------------------------------------------------------------- lists of real size
 // (check_window.cc)
+/// Values that only the host can make, for lists that are judged in parts: of every buffer so many chunks of
+/// kWindowElements, made when they are first needed. The chunks of all tensors are copies of these; what the device can
+/// make differs everywhere, so that no two elements of a list have the same data throughout.
+struct HostChunks {
+  static constexpr size_t kKinds = 64;
+  std::mutex mutex;
+  std::map<std::array<int64_t, 3>, std::shared_future<std::vector<std::byte>>> chunks;  ///< by buffer, draw, kind
+};
 /// Seed of the data of a list that is too large to be kept on the host: every value can be made again where it is
 /// needed.
 struct LargeData {
   uint64_t seed = 0;
+  std::shared_ptr<HostChunks> host = std::make_shared<HostChunks>();
 };
 /// The whole list in windows of at most kWindowElements; every window starts at a multiple of it.
 inline constexpr int64_t kWindowElements = int64_t{1} << 18;

@@ -96,6 +96,48 @@ TEST_CASE("tiles of windows are judged as the windows are") {
   }
 }
 
+TEST_CASE("values that the host makes are the same wherever they are asked for") {
+  const struct {
+    const char* task;
+    const char* buffer;
+    int64_t elements_per_value;
+  } rows[] = {{"adamw_8bit", "exp_avg", 1},
+              {"adamw_8bit", "exp_avg_scale", 256},
+              {"adamw_bf16_remainder", "remainder", 1},
+              {"adamw_bf16_remainder", "param", 1},
+              {"adamw_bf16_kahan", "compensation", 1},
+              {"rmsprop", "grad_avg", 1}};
+  const std::vector<TensorShape> tensors = {make_shape({2 * kWindowElements + 5003}), make_shape({700})};
+  for (const auto& row : rows) {
+    INFO(row.task << ": " << row.buffer);
+    const TaskSpec task = load_task(row.task).value();
+    size_t b = 0;
+    while (task.buffers[b].name != row.buffer) ++b;
+    const size_t width = dtype_bytes(task.buffers[b].dtype);
+    const std::vector<Window> all = all_windows(tensors), audit = audit_windows(tensors, 60000, 3);
+    BufferBytes every, some, again, other;
+    const LargeData data{9};
+    generate_windows(task, tensors, Role::kInOut, all, data, 0, 2, every);
+    generate_windows(task, tensors, Role::kInOut, audit, data, 0, 2, some);
+    generate_windows(task, tensors, Role::kInOut, audit, LargeData{9}, 0, 2, again);
+    generate_windows(task, tensors, Role::kInOut, audit, LargeData{10}, 0, 2, other);
+    CHECK(some[b] == again[b]);
+    CHECK(some[b] != other[b]);
+    CHECK(every[b][0] != every[b][1]);
+    REQUIRE(audit.size() > 4);
+    for (size_t w = 0; w < audit.size(); ++w) {
+      const auto found = std::find_if(all.begin(), all.end(), [&](const Window& one) {
+        return one.tensor == audit[w].tensor && one.first <= audit[w].first && audit[w].first < one.first + one.count;
+      });
+      REQUIRE(found != all.end());
+      const Bytes& whole = every[b][static_cast<size_t>(found - all.begin())];
+      const size_t from = static_cast<size_t>((audit[w].first - found->first) / row.elements_per_value) * width;
+      REQUIRE(from + some[b][w].size() <= whole.size());
+      CHECK(std::equal(some[b][w].begin(), some[b][w].end(), whole.begin() + static_cast<std::ptrdiff_t>(from)));
+    }
+  }
+}
+
 TEST_CASE("a run of several windows is judged as a whole") {
   const TaskSpec task = load_task("adamw").value();
   // Twelve windows in four runs of one thread: windows 3 to 5 are one.
