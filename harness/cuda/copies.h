@@ -32,6 +32,10 @@ enum class CopyDirection : uint8_t { kToHost, kToDevice };
 /// Every block has a stream that orders itself after the default stream's work and before what comes there later (flag
 /// 0, CU_STREAM_DEFAULT): fills, generated values and launches of checks are on the default stream, and nobody has to
 /// wait for them here. A timed step on the stopwatch's stream is waited for by the device.
+///
+/// The blocks lie where a GPU can reach them, kernels of candidates too, if they guess the address. Nothing in them is
+/// of use then: no kernel of a candidate runs during a call, a call leaves nothing there that is read later, and what a
+/// block holds has been in the candidate's own buffers; the oracle's values never are.
 class CopyLanes {
  public:
   static constexpr size_t kLanes = 4;
