@@ -67,6 +67,18 @@ extern "C" __global__ void __launch_bounds__(256) sb_generate_all(const Generate
     put(row.out, i, value_at(row.seed, i, row.amplitude, row.squared), row.format);
 }
 
+__device__ __forceinline__ void copy_words(uint4* to, const uint4* from, u64 words, u64 first, u64 step) {
+  u64 i = first;
+  for (; i + 3 * step < words; i += 4 * step) {
+    const uint4 a = from[i], b = from[i + step], c = from[i + 2 * step], d = from[i + 3 * step];
+    to[i] = a;
+    to[i + step] = b;
+    to[i + 2 * step] = c;
+    to[i + 3 * step] = d;
+  }
+  for (; i < words; i += step) to[i] = from[i];
+}
+
 struct Piece {
   u64 to, from, bytes, unused;
 };
@@ -78,16 +90,8 @@ extern "C" __global__ void __launch_bounds__(256) sb_copy_pieces(const Piece* pi
   if (threadIdx.x < head) ((char*)piece.to)[threadIdx.x] = ((const char*)piece.from)[threadIdx.x];
   uint4* const to = (uint4*)(piece.to + head);
   const uint4* const from = (const uint4*)(piece.from + head);
-  u64 i = threadIdx.x;
-  for (; i + 3 * step < words; i += 4 * step) {
-    const uint4 a = from[i], b = from[i + step], c = from[i + 2 * step], d = from[i + 3 * step];
-    to[i] = a;
-    to[i + step] = b;
-    to[i + 2 * step] = c;
-    to[i + 3 * step] = d;
-  }
-  for (; i < words; i += step) to[i] = from[i];
-  i = head + 16 * words + threadIdx.x;
+  copy_words(to, from, words, threadIdx.x, step);
+  const u64 i = head + 16 * words + threadIdx.x;
   if (i < piece.bytes) ((char*)piece.to)[i] = ((const char*)piece.from)[i];
 }
 
@@ -114,16 +118,7 @@ extern "C" __global__ void __launch_bounds__(512) sb_read(const uint4* data, u64
 }
 
 extern "C" __global__ void __launch_bounds__(512) sb_copy(uint4* to, const uint4* from, u64 words) {
-  const u64 stride = (u64)gridDim.x * blockDim.x;
-  u64 i = (u64)blockIdx.x * blockDim.x + threadIdx.x;
-  for (; i + 3 * stride < words; i += 4 * stride) {
-    const uint4 a = from[i], b = from[i + stride], c = from[i + 2 * stride], d = from[i + 3 * stride];
-    to[i] = a;
-    to[i + stride] = b;
-    to[i + 2 * stride] = c;
-    to[i + 3 * stride] = d;
-  }
-  for (; i < words; i += stride) to[i] = from[i];
+  copy_words(to, from, words, (u64)blockIdx.x * blockDim.x + threadIdx.x, (u64)gridDim.x * blockDim.x);
 }
 
 extern "C" __global__ void sb_gate(volatile u32* flag, u32 ticket) {

@@ -160,41 +160,40 @@ Result<void> Memory::read(uint32_t id, uint64_t offset_bytes, std::span<std::byt
                      "cuMemcpyDtoH", buffer.spec.label);
 }
 
-Result<void> Memory::write_all(std::span<const WriteRequest> requests) {
+/// `one`: the copy of a single request. `place`: where the host's copies reach a buffer.
+template <class Request, class One, class Place>
+Result<void> Memory::copy_all(CopyDirection direction, std::span<const Request> requests, One one, Place place) {
   if (is_little(requests)) {
-    for (const WriteRequest& request : requests)
-      if (const Result<void> done = write(request.buffer.value, request.offset_bytes, request.bytes); !done.ok())
-        return done;
+    for (const Request& request : requests)
+      if (const Result<void> done = one(request); !done.ok()) return done;
     return {};
   }
   std::vector<HostCopy> copies;
   copies.reserve(requests.size());
-  for (const auto& [id, offset_bytes, bytes] : requests) {
-    const Buffer& buffer = buffers_.at(id.value);
-    SB_ASSERT(offset_bytes <= buffer.spec.bytes && bytes.size() <= buffer.spec.bytes - offset_bytes);
+  for (const Request& request : requests) {
+    const Buffer& buffer = buffers_.at(request.buffer.value);
+    SB_ASSERT(request.offset_bytes <= buffer.spec.bytes &&
+              request.bytes.size() <= buffer.spec.bytes - request.offset_bytes);
     // Copies to the GPU only read what lies on the host.
-    copies.push_back({buffer.write_address + offset_bytes, const_cast<std::byte*>(bytes.data()), bytes.size()});
+    copies.push_back(
+        {place(buffer) + request.offset_bytes, const_cast<std::byte*>(request.bytes.data()), request.bytes.size()});
   }
   if (const Result<void> usable = gpu_->ready(); !usable.ok()) return usable;
-  return gpu_->copy(CopyDirection::kToDevice, copies);
+  return gpu_->copy(direction, copies);
+}
+
+Result<void> Memory::write_all(std::span<const WriteRequest> requests) {
+  return copy_all(
+      CopyDirection::kToDevice, requests,
+      [&](const WriteRequest& one) { return write(one.buffer.value, one.offset_bytes, one.bytes); },
+      [](const Buffer& buffer) { return buffer.write_address; });
 }
 
 Result<void> Memory::read_all(std::span<const ReadRequest> requests) {
-  if (is_little(requests)) {
-    for (const ReadRequest& request : requests)
-      if (const Result<void> done = read(request.buffer.value, request.offset_bytes, request.bytes); !done.ok())
-        return done;
-    return {};
-  }
-  std::vector<HostCopy> copies;
-  copies.reserve(requests.size());
-  for (const auto& [id, offset_bytes, bytes] : requests) {
-    const Buffer& buffer = buffers_.at(id.value);
-    SB_ASSERT(offset_bytes <= buffer.spec.bytes && bytes.size() <= buffer.spec.bytes - offset_bytes);
-    copies.push_back({buffer.address + offset_bytes, bytes.data(), bytes.size()});
-  }
-  if (const Result<void> usable = gpu_->ready(); !usable.ok()) return usable;
-  return gpu_->copy(CopyDirection::kToHost, copies);
+  return copy_all(
+      CopyDirection::kToHost, requests,
+      [&](const ReadRequest& one) { return read(one.buffer.value, one.offset_bytes, one.bytes); },
+      [](const Buffer& buffer) { return buffer.address; });
 }
 
 Result<void> Memory::poison(uint32_t id, uint64_t seed) {

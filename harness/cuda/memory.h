@@ -81,6 +81,8 @@ class Memory {
     uint64_t begin = 0, end = 0;
   };
 
+  template <class Request, class One, class Place>
+  Result<void> copy_all(CopyDirection direction, std::span<const Request> requests, One one, Place place);
   Result<Buffer> place_alone(const AllocationSpec& spec);
   Result<Buffer> place_shared(const AllocationSpec& spec);
   Result<void> upload_rows();

@@ -1,4 +1,5 @@
 // Bulk copies by tensor maps and by plain bytes, and mbarriers: what arrives where, what lies outside, and every fault.
+// Longer than most files because the tables of boxes and faults are the test.
 #include <algorithm>
 
 #include "harness/ptx_vm/tensor_map.h"
