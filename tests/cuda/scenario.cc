@@ -1,6 +1,6 @@
 // Scenarios on a GPU, each in a process of its own: single kernels of hand-written PTX, and whole evaluations without
-// the pass on the VM that otherwise comes first. Longer than most files because the table of scenarios and the one bench of
-// kernels that they share are in it.
+// the pass on the VM that otherwise comes first. Longer than most files because the table of scenarios and the one
+// bench of kernels that they share are in it.
 #include "tests/cuda/scenario.h"
 
 #include <fmt/format.h>
