@@ -46,7 +46,8 @@ struct AdamWElement {
 };
 
 /// `p` is the weight that the decay is computed from.
-inline AdamWElement adamw_element(const AdamWScalars& s, double p, double grad, double m, double v) {
+[[gnu::always_inline]] inline AdamWElement adamw_element(const AdamWScalars& s, double p, double grad, double m,
+                                                         double v) {
   // Smallest normal fp32 number: below it rounding errors no longer shrink with the value, and a product such as
   // step_size * m may vanish before it is divided by a denominator as small as eps.
   constexpr double kLeastNormal = 0x1p-126;

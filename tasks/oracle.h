@@ -10,6 +10,20 @@
 #include <span>
 #include <vector>
 
+/// ORACLE_EACH_LEVEL stands before a step whose elements do not depend on one another: it is compiled for each
+/// instruction-set level, and the best that the machine has is chosen when the program starts. ORACLE_ELEMENTS stands
+/// before its loop over elements and says what the compiler cannot know: buffers and scales do not overlap. Every level
+/// gives the same bits, for each operation is rounded by itself. Billions of values go through these loops. Sanitizers
+/// and other compilers see them once: a choice at start-up comes before a sanitizer is ready for it.
+#if defined(__GNUC__) && !defined(__clang__) && defined(__x86_64__) && !defined(__SANITIZE_ADDRESS__) && \
+    !defined(__SANITIZE_THREAD__)
+#define ORACLE_EACH_LEVEL __attribute__((target_clones("default", "arch=x86-64-v3", "arch=x86-64-v4")))
+#define ORACLE_ELEMENTS _Pragma("GCC ivdep")
+#else
+#define ORACLE_EACH_LEVEL
+#define ORACLE_ELEMENTS
+#endif
+
 namespace stepbench {
 
 /// One tensor of the list, or a part of it. `buffers[i]` has the elements of the task's i-th buffer (task.json order)

@@ -11,24 +11,27 @@ namespace stepbench {
 
 /// Distance between neighbouring values of a binary format with fp32's exponents and `bits` bits of fraction, in the
 /// octave of `value`; subnormals included.
-inline double storage_unit(double value, int bits) {
-  int exponent = static_cast<int>((std::bit_cast<uint64_t>(value) >> 52) & 0x7ffu) - 1023;
-  exponent = exponent < -126 ? -126 : exponent > 127 ? 127 : exponent;
-  return std::bit_cast<double>(static_cast<uint64_t>(exponent - bits + 1023) << 52);
+[[gnu::always_inline]] inline double storage_unit(double value, int bits) {
+  constexpr double kLeast = 0x1p-126, kMost = 0x1p127;
+  constexpr uint64_t kExponentBits = 0x7ff0000000000000u;
+  double magnitude = std::fabs(value);
+  magnitude = magnitude < kLeast ? kLeast : magnitude;
+  magnitude = magnitude <= kMost ? magnitude : kMost;  // NaN too
+  const double octave = std::bit_cast<double>(std::bit_cast<uint64_t>(magnitude) & kExponentBits);
+  return octave * std::bit_cast<double>(static_cast<uint64_t>(1023 - bits) << 52);
 }
 
 /// bf16 has 7 bits of fraction; fp32 has 23.
-inline double bf16_unit(double value) { return storage_unit(value, 7); }
-inline double fp32_unit(double value) { return storage_unit(value, 23); }
+[[gnu::always_inline]] inline double bf16_unit(double value) { return storage_unit(value, 7); }
+[[gnu::always_inline]] inline double fp32_unit(double value) { return storage_unit(value, 23); }
 
 /// The nearest bf16 value, ties to even; infinity from half a unit beyond the largest on.
-inline double nearest_bf16(double value) {
-  if (!std::isfinite(value)) return value;
+[[gnu::always_inline]] inline double nearest_bf16(double value) {
+  constexpr double kLargest = 0x1.fep127, kInfinity = std::numeric_limits<double>::infinity();
   const double unit = bf16_unit(value);  // a power of two: division and multiplication are exact
   const double rounded = std::nearbyint(value / unit) * unit;
-  constexpr double kLargest = 0x1.fep127;
-  if (std::fabs(rounded) <= kLargest) return rounded;
-  return std::copysign(std::numeric_limits<double>::infinity(), value);
+  const double stored = std::fabs(rounded) <= kLargest ? rounded : std::copysign(kInfinity, value);
+  return std::isnan(value) ? value : stored;
 }
 
 /// The nearest fp32 value, ties to even.

@@ -23,10 +23,12 @@ double square_scale(double g, double g_scale) {
 }
 }  // namespace
 
+ORACLE_EACH_LEVEL
 void oracle_adagrad(const OracleTensor& tensor, std::span<const double> hyper, int64_t first, int64_t last) {
   // Derived again, not taken from hyper[]: that is rounded to fp32 for the candidate's convenience.
   const double rate = hyper[kLr] / (1 + (hyper[kStep] - 1) * hyper[kLrDecay]);
   const double eps = hyper[kEps], weight_decay = hyper[kWeightDecay], grad_scale = hyper[kGradScale];
+  const double inverse_grad_scale = 1 / grad_scale;  // to multiply by: an oracle takes its time for divisions
   const bool skipped = hyper[kFoundInf] != 0;
 
   double* const param = tensor.buffers[kParam];
@@ -35,20 +37,21 @@ void oracle_adagrad(const OracleTensor& tensor, std::span<const double> hyper, i
   double* const param_scale = tensor.scale[kParam];
   double* const state_sum_scale = tensor.scale[kStateSum];
 
+  ORACLE_ELEMENTS
   for (int64_t i = first; i < last; ++i) {
     double p = param[i], sum = state_sum[i];
     double p_scale = 0, sum_scale = 0;  // a skipped step moves nothing
     if (!skipped) {
-      const double g = grad[i] / grad_scale + weight_decay * p;
-      const double g_scale = std::fabs(grad[i] / grad_scale) + weight_decay * std::fabs(p);
+      const double g = grad[i] * inverse_grad_scale + weight_decay * p;
+      const double g_scale = std::fabs(grad[i] * inverse_grad_scale) + weight_decay * std::fabs(p);
       sum_scale = sum + square_scale(g, g_scale);
       sum += g * g;
       const double root = std::sqrt(sum);
-      const double denominator = root + eps;
+      const double inverse = 1 / (root + eps);
       // What cancels in the sum shows in the root by half; what does not is within the scale of the numerator.
-      const double uncertain_root = sum > 0 ? 0.5 * (sum_scale / sum - 1) * root / denominator : 0;
-      p_scale = (rate * (g_scale + std::fabs(g) * uncertain_root) + kLeastNormal) / denominator;
-      p -= rate * g / denominator;
+      const double uncertain_root = sum > 0 ? 0.5 * (sum_scale / sum - 1) * root * inverse : 0;
+      p_scale = (rate * (g_scale + std::fabs(g) * uncertain_root) + kLeastNormal) * inverse;
+      p -= rate * g * inverse;
     }
     param[i] = p;
     state_sum[i] = sum;

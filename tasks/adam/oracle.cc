@@ -28,6 +28,7 @@ double square_scale(double g, double g_scale) {
 }
 }  // namespace
 
+ORACLE_EACH_LEVEL
 void oracle_adam(const OracleTensor& tensor, std::span<const double> hyper, int64_t first, int64_t last) {
   const double lr = hyper[kLr], beta1 = hyper[kBeta1], beta2 = hyper[kBeta2];
   const double eps = hyper[kEps], weight_decay = hyper[kWeightDecay], grad_scale = hyper[kGradScale];
@@ -35,6 +36,9 @@ void oracle_adam(const OracleTensor& tensor, std::span<const double> hyper, int6
   // Derived again, not taken from hyper[]: those are rounded to fp32 for the candidate's convenience.
   const double power1 = std::pow(beta1, hyper[kStep]), power2 = std::pow(beta2, hyper[kStep]);
   const double bias_correction1 = 1 - power1, bias_correction2 = 1 - power2;
+  // To multiply by: an oracle takes its time for divisions.
+  const double inverse_grad_scale = 1 / grad_scale;
+  const double inverse_correction1 = 1 / bias_correction1, inverse_correction2 = 1 / bias_correction2;
   const double power_room = 1 + kPowerRoom * (power1 / bias_correction1 + 0.5 * power2 / bias_correction2);
 
   double* const param = tensor.buffers[kParam];
@@ -45,24 +49,25 @@ void oracle_adam(const OracleTensor& tensor, std::span<const double> hyper, int6
   double* const exp_avg_scale = tensor.scale[kExpAvg];
   double* const exp_avg_sq_scale = tensor.scale[kExpAvgSq];
 
+  ORACLE_ELEMENTS
   for (int64_t i = first; i < last; ++i) {
     double p = param[i], m = exp_avg[i], v = exp_avg_sq[i];
     double p_scale = 0, m_scale = 0, v_scale = 0;  // a skipped step moves nothing
     if (!skipped) {
-      const double g = grad[i] / grad_scale + weight_decay * p;
-      const double g_scale = std::fabs(grad[i] / grad_scale) + weight_decay * std::fabs(p);
+      const double g = grad[i] * inverse_grad_scale + weight_decay * p;
+      const double g_scale = std::fabs(grad[i] * inverse_grad_scale) + weight_decay * std::fabs(p);
       m_scale = beta1 * std::fabs(m) + (1 - beta1) * g_scale;
       m = beta1 * m + (1 - beta1) * g;
       v_scale = beta2 * v + (1 - beta2) * square_scale(g, g_scale);
       v = beta2 * v + (1 - beta2) * g * g;
-      const double root = std::sqrt(v / bias_correction2);
-      const double denominator = root + eps;
-      const double u = m / bias_correction1 / denominator;
+      const double root = std::sqrt(v * inverse_correction2);
+      const double rate = 1 / (root + eps);
+      const double u = m * inverse_correction1 * rate;
       // What cancels in v shows in the root by half; what does not is within the scale of the numerator.
-      const double uncertain_root = v > 0 ? 0.5 * (v_scale / v - 1) * root / denominator : 0;
-      p_scale = lr * ((m_scale + kLeastNormal) / bias_correction1 / denominator * power_room +
-                      std::fabs(u) * uncertain_root) +
-                kLeastNormal / denominator;
+      const double uncertain_root = v > 0 ? 0.5 * (v_scale / v - 1) * root * rate : 0;
+      p_scale =
+          lr * ((m_scale + kLeastNormal) * inverse_correction1 * rate * power_room + std::fabs(u) * uncertain_root) +
+          kLeastNormal * rate;
       p -= lr * u;
     }
     param[i] = p;

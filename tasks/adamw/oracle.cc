@@ -21,6 +21,7 @@ constexpr double kPowerRoom = 1;
 constexpr double kLeastNormal = 0x1p-126;
 }  // namespace
 
+ORACLE_EACH_LEVEL
 void oracle_adamw(const OracleTensor& tensor, std::span<const double> hyper, int64_t first, int64_t last) {
   const double lr = hyper[kLr], beta1 = hyper[kBeta1], beta2 = hyper[kBeta2];
   const double eps = hyper[kEps], weight_decay = hyper[kWeightDecay], grad_scale = hyper[kGradScale];
@@ -41,6 +42,7 @@ void oracle_adamw(const OracleTensor& tensor, std::span<const double> hyper, int
   double* const exp_avg_scale = tensor.scale[kExpAvg];
   double* const exp_avg_sq_scale = tensor.scale[kExpAvgSq];
 
+  ORACLE_ELEMENTS
   for (int64_t i = first; i < last; ++i) {
     double p = param[i], m = exp_avg[i], v = exp_avg_sq[i];
     double p_scale = 0, m_scale = 0, v_scale = 0;  // a skipped step moves nothing

@@ -10,6 +10,7 @@ namespace {
 enum Buffer { kParam, kGrad, kMaster, kExpAvg, kExpAvgSq };
 }
 
+ORACLE_EACH_LEVEL
 void oracle_adamw_bf16_master(const OracleTensor& tensor, std::span<const double> hyper, int64_t first, int64_t last) {
   const AdamWScalars scalars(hyper);
   double* const param = tensor.buffers[kParam];
@@ -17,22 +18,32 @@ void oracle_adamw_bf16_master(const OracleTensor& tensor, std::span<const double
   double* const master = tensor.buffers[kMaster];
   double* const exp_avg = tensor.buffers[kExpAvg];
   double* const exp_avg_sq = tensor.buffers[kExpAvgSq];
+  double* const param_scale = tensor.scale[kParam];
+  double* const master_scale = tensor.scale[kMaster];
+  double* const exp_avg_scale = tensor.scale[kExpAvg];
+  double* const exp_avg_sq_scale = tensor.scale[kExpAvgSq];
+  const bool wants_scale = param_scale != nullptr;  // of all or of none
   // The parameter follows the master that is stored: the candidate's where there is one, within its limits.
-  const double* const truth = tensor.stored[kMaster] != nullptr ? tensor.stored[kMaster] : master;
+  const bool judged = tensor.stored[kMaster] != nullptr;
+  const double* const stored = judged ? tensor.stored[kMaster] : master;
 
+  ORACLE_ELEMENTS
   for (int64_t i = first; i < last; ++i) {
     AdamWElement element;  // a skipped step moves nothing
     if (!scalars.skipped) {
       element = adamw_element(scalars, master[i], grad[i], exp_avg[i], exp_avg_sq[i]);
-      master[i] -= element.movement;
+      const double given = stored[i], updated = master[i] - element.movement;
+      master[i] = updated;
       exp_avg[i] = element.m;
       exp_avg_sq[i] = element.v;
-      param[i] = nearest_bf16(truth[i]);
+      param[i] = nearest_bf16(judged ? given : updated);
     }
-    put(tensor.scale[kParam], i, 0);
-    put(tensor.scale[kMaster], i, element.movement_scale);
-    put(tensor.scale[kExpAvg], i, element.m_scale);
-    put(tensor.scale[kExpAvgSq], i, element.v_scale);
+    if (wants_scale) {
+      param_scale[i] = 0;
+      master_scale[i] = element.movement_scale;
+      exp_avg_scale[i] = element.m_scale;
+      exp_avg_sq_scale[i] = element.v_scale;
+    }
   }
 }
 

@@ -25,6 +25,7 @@ Split split(double master) {
 }
 }  // namespace
 
+ORACLE_EACH_LEVEL
 void oracle_adamw_bf16_remainder(const OracleTensor& tensor, std::span<const double> hyper, int64_t first,
                                  int64_t last) {
   const AdamWScalars scalars(hyper);
@@ -33,9 +34,17 @@ void oracle_adamw_bf16_remainder(const OracleTensor& tensor, std::span<const dou
   double* const remainder = tensor.buffers[kRemainder];
   double* const exp_avg = tensor.buffers[kExpAvg];
   double* const exp_avg_sq = tensor.buffers[kExpAvgSq];
+  double* const param_exact = tensor.exact[kParam];
+  double* const remainder_exact = tensor.exact[kRemainder];
+  double* const param_scale = tensor.scale[kParam];
+  double* const remainder_scale = tensor.scale[kRemainder];
+  double* const exp_avg_scale = tensor.scale[kExpAvg];
+  double* const exp_avg_sq_scale = tensor.scale[kExpAvgSq];
+  const bool wants_exact = param_exact != nullptr, wants_scale = param_scale != nullptr;  // of all or of none
   const double* const stored_param = tensor.stored[kParam];
   const double* const stored_remainder = tensor.stored[kRemainder];
 
+  ORACLE_ELEMENTS
   for (int64_t i = first; i < last; ++i) {
     double master = joined(param[i], remainder[i]);
     AdamWElement element;  // a skipped step moves nothing
@@ -56,12 +65,16 @@ void oracle_adamw_bf16_remainder(const OracleTensor& tensor, std::span<const dou
       const double got = joined(stored_param[i], stored_remainder[i]);
       expected = stored_remainder[i] + std::copysign(1.0, got) * (master - got) / unit;
     }
-    put(tensor.exact[kParam], i, master);
-    put(tensor.exact[kRemainder], i, expected);
-    put(tensor.scale[kParam], i, element.movement_scale);
-    put(tensor.scale[kRemainder], i, element.movement_scale / unit);
-    put(tensor.scale[kExpAvg], i, element.m_scale);
-    put(tensor.scale[kExpAvgSq], i, element.v_scale);
+    if (wants_exact) {
+      param_exact[i] = master;
+      remainder_exact[i] = expected;
+    }
+    if (wants_scale) {
+      param_scale[i] = element.movement_scale;
+      remainder_scale[i] = element.movement_scale / unit;
+      exp_avg_scale[i] = element.m_scale;
+      exp_avg_sq_scale[i] = element.v_scale;
+    }
   }
 }
 

@@ -9,13 +9,20 @@ namespace {
 enum Buffer { kParam, kGrad, kExpAvg, kExpAvgSq };
 }
 
+ORACLE_EACH_LEVEL
 void oracle_adamw_bf16_sr_own(const OracleTensor& tensor, std::span<const double> hyper, int64_t first, int64_t last) {
   const AdamWScalars scalars(hyper);
   double* const param = tensor.buffers[kParam];
   const double* const grad = tensor.buffers[kGrad];
   double* const exp_avg = tensor.buffers[kExpAvg];
   double* const exp_avg_sq = tensor.buffers[kExpAvgSq];
+  double* const param_exact = tensor.exact[kParam];
+  double* const param_scale = tensor.scale[kParam];
+  double* const exp_avg_scale = tensor.scale[kExpAvg];
+  double* const exp_avg_sq_scale = tensor.scale[kExpAvgSq];
+  const bool wants_exact = param_exact != nullptr, wants_scale = param_scale != nullptr;  // of all or of none
 
+  ORACLE_ELEMENTS
   for (int64_t i = first; i < last; ++i) {
     AdamWElement element;  // a skipped step moves nothing
     if (!scalars.skipped) {
@@ -24,10 +31,12 @@ void oracle_adamw_bf16_sr_own(const OracleTensor& tensor, std::span<const double
       exp_avg[i] = element.m;
       exp_avg_sq[i] = element.v;
     }
-    put(tensor.exact[kParam], i, param[i]);
-    put(tensor.scale[kParam], i, element.movement_scale);
-    put(tensor.scale[kExpAvg], i, element.m_scale);
-    put(tensor.scale[kExpAvgSq], i, element.v_scale);
+    if (wants_exact) param_exact[i] = param[i];
+    if (wants_scale) {
+      param_scale[i] = element.movement_scale;
+      exp_avg_scale[i] = element.m_scale;
+      exp_avg_sq_scale[i] = element.v_scale;
+    }
   }
 }
 

@@ -23,6 +23,7 @@ constexpr double kPowerRoom = 1;
 constexpr double kLeastNormal = 0x1p-126;
 }  // namespace
 
+ORACLE_EACH_LEVEL
 void oracle_amsgrad(const OracleTensor& tensor, std::span<const double> hyper, int64_t first, int64_t last) {
   const double lr = hyper[kLr], beta1 = hyper[kBeta1], beta2 = hyper[kBeta2];
   const double eps = hyper[kEps], weight_decay = hyper[kWeightDecay], grad_scale = hyper[kGradScale];
@@ -30,6 +31,9 @@ void oracle_amsgrad(const OracleTensor& tensor, std::span<const double> hyper, i
   // Derived again, not taken from hyper[]: those are rounded to fp32 for the candidate's convenience.
   const double power1 = std::pow(beta1, hyper[kStep]), power2 = std::pow(beta2, hyper[kStep]);
   const double bias_correction1 = 1 - power1, bias_correction2 = 1 - power2;
+  // To multiply by: an oracle takes its time for divisions.
+  const double inverse_grad_scale = 1 / grad_scale;
+  const double inverse_correction1 = 1 / bias_correction1, inverse_correction2 = 1 / bias_correction2;
   const double power_room = 1 + kPowerRoom * (power1 / bias_correction1 + 0.5 * power2 / bias_correction2);
 
   double* const param = tensor.buffers[kParam];
@@ -42,21 +46,22 @@ void oracle_amsgrad(const OracleTensor& tensor, std::span<const double> hyper, i
   double* const exp_avg_sq_scale = tensor.scale[kExpAvgSq];
   double* const max_exp_avg_sq_scale = tensor.scale[kMaxExpAvgSq];
 
+  ORACLE_ELEMENTS
   for (int64_t i = first; i < last; ++i) {
     double p = param[i], m = exp_avg[i], v = exp_avg_sq[i], largest = max_exp_avg_sq[i];
     double p_scale = 0, m_scale = 0, v_scale = 0;  // a skipped step moves nothing
     if (!skipped) {
-      const double g = grad[i] / grad_scale;
+      const double g = grad[i] * inverse_grad_scale;
       m_scale = beta1 * std::fabs(m) + (1 - beta1) * std::fabs(g);
       m = beta1 * m + (1 - beta1) * g;
       v = beta2 * v + (1 - beta2) * g * g;
       v_scale = v;  // both terms are positive; an error in v is the only one that the maximum can have
       largest = std::max(largest, v);
-      const double denominator = std::sqrt(largest / bias_correction2) + eps;
+      const double rate = 1 / (std::sqrt(largest * inverse_correction2) + eps);
       p_scale =
-          lr * ((m_scale + kLeastNormal) / bias_correction1 / denominator * power_room + weight_decay * std::fabs(p)) +
-          kLeastNormal / denominator;
-      p -= lr * (m / bias_correction1 / denominator + weight_decay * p);
+          lr * ((m_scale + kLeastNormal) * inverse_correction1 * rate * power_room + weight_decay * std::fabs(p)) +
+          kLeastNormal * rate;
+      p -= lr * (m * inverse_correction1 * rate + weight_decay * p);
     }
     param[i] = p;
     exp_avg[i] = m;

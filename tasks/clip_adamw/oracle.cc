@@ -47,6 +47,7 @@ void oracle_reduce_clip_adamw(const OracleTensor& tensor, std::span<const double
   totals[0] += sum;
 }
 
+ORACLE_EACH_LEVEL
 void oracle_clip_adamw(const OracleTensor& tensor, std::span<const double> hyper, int64_t first, int64_t last) {
   const AdamWScalars s(hyper);
   const Clip clip(std::sqrt(tensor.totals[0]), hyper[kMaxNorm]);
@@ -54,6 +55,11 @@ void oracle_clip_adamw(const OracleTensor& tensor, std::span<const double> hyper
   const double* const grad = tensor.buffers[kGrad];
   double* const exp_avg = tensor.buffers[kExpAvg];
   double* const exp_avg_sq = tensor.buffers[kExpAvgSq];
+  double* const param_scale = tensor.scale[kParam];
+  double* const exp_avg_scale = tensor.scale[kExpAvg];
+  double* const exp_avg_sq_scale = tensor.scale[kExpAvgSq];
+  const bool wants_scale = param_scale != nullptr;  // of all or of none
+  ORACLE_ELEMENTS
   for (int64_t i = first; i < last; ++i) {
     AdamWElement e;  // a skipped step moves nothing
     if (s.skipped) {
@@ -75,9 +81,11 @@ void oracle_clip_adamw(const OracleTensor& tensor, std::span<const double> hyper
     param[i] -= e.movement;
     exp_avg[i] = e.m;
     exp_avg_sq[i] = e.v;
-    put(tensor.scale[kParam], i, e.movement_scale);
-    put(tensor.scale[kExpAvg], i, e.m_scale);
-    put(tensor.scale[kExpAvgSq], i, e.v_scale);
+    if (wants_scale) {
+      param_scale[i] = e.movement_scale;
+      exp_avg_scale[i] = e.m_scale;
+      exp_avg_sq_scale[i] = e.v_scale;
+    }
   }
 }
 

@@ -21,9 +21,11 @@ constexpr double kSubnormalMargin = 3 * 0x1p-149;
 constexpr double kEitherSign = 4e6;
 }  // namespace
 
+ORACLE_EACH_LEVEL
 void oracle_lion(const OracleTensor& tensor, std::span<const double> hyper, int64_t first, int64_t last) {
   const double lr = hyper[kLr], beta1 = hyper[kBeta1], beta2 = hyper[kBeta2];
-  const double weight_decay = hyper[kWeightDecay], grad_scale = hyper[kGradScale];
+  const double weight_decay = hyper[kWeightDecay];
+  const double inverse_grad_scale = 1 / hyper[kGradScale];  // to multiply by: an oracle takes its time for divisions
   const bool skipped = hyper[kFoundInf] != 0;
 
   double* const param = tensor.buffers[kParam];
@@ -32,11 +34,12 @@ void oracle_lion(const OracleTensor& tensor, std::span<const double> hyper, int6
   double* const param_scale = tensor.scale[kParam];
   double* const exp_avg_scale = tensor.scale[kExpAvg];
 
+  ORACLE_ELEMENTS
   for (int64_t i = first; i < last; ++i) {
     double p = param[i], m = exp_avg[i];
     double p_scale = 0, m_scale = 0;  // a skipped step moves nothing
     if (!skipped) {
-      const double g = grad[i] / grad_scale;
+      const double g = grad[i] * inverse_grad_scale;
       const double c = beta1 * m + (1 - beta1) * g;
       const double c_scale = beta1 * std::fabs(m) + (1 - beta1) * std::fabs(g);
       const double sign = c > 0 ? 1 : c < 0 ? -1 : 0;

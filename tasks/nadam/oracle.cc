@@ -57,6 +57,7 @@ double momentum_product(double beta1, double momentum_decay, double step) {
 }
 }  // namespace
 
+ORACLE_EACH_LEVEL
 void oracle_nadam(const OracleTensor& tensor, std::span<const double> hyper, int64_t first, int64_t last) {
   const double lr = hyper[kLr], beta1 = hyper[kBeta1], beta2 = hyper[kBeta2], step = hyper[kStep];
   const double eps = hyper[kEps], weight_decay = hyper[kWeightDecay], grad_scale = hyper[kGradScale];
@@ -68,6 +69,8 @@ void oracle_nadam(const OracleTensor& tensor, std::span<const double> hyper, int
   const double product = momentum_product(beta1, hyper[kMomentumDecay], step);
   const double grad_factor = (1 - mu) / (1 - product), moment_factor = mu_next / (1 - product * mu_next);
   const double power2 = std::pow(beta2, step), bias_correction2 = 1 - power2;
+  // To multiply by: an oracle takes its time for divisions.
+  const double inverse_grad_scale = 1 / grad_scale, inverse_correction2 = 1 / bias_correction2;
   const double power_room = 1 + kPowerRoom * 0.5 * power2 / bias_correction2;
 
   double* const param = tensor.buffers[kParam];
@@ -78,24 +81,25 @@ void oracle_nadam(const OracleTensor& tensor, std::span<const double> hyper, int
   double* const exp_avg_scale = tensor.scale[kExpAvg];
   double* const exp_avg_sq_scale = tensor.scale[kExpAvgSq];
 
+  ORACLE_ELEMENTS
   for (int64_t i = first; i < last; ++i) {
     double p = param[i], m = exp_avg[i], v = exp_avg_sq[i];
     double p_scale = 0, m_scale = 0, v_scale = 0;  // a skipped step moves nothing
     if (!skipped) {
-      const double g = grad[i] / grad_scale + l2_decay * p;
-      const double g_scale = std::fabs(grad[i] / grad_scale) + l2_decay * std::fabs(p);
+      const double g = grad[i] * inverse_grad_scale + l2_decay * p;
+      const double g_scale = std::fabs(grad[i] * inverse_grad_scale) + l2_decay * std::fabs(p);
       m_scale = beta1 * std::fabs(m) + (1 - beta1) * g_scale;
       m = beta1 * m + (1 - beta1) * g;
       v_scale = beta2 * v + (1 - beta2) * square_scale(g, g_scale);
       v = beta2 * v + (1 - beta2) * g * g;
-      const double root = std::sqrt(v / bias_correction2);
-      const double denominator = root + eps;
-      const double u = (grad_factor * g + moment_factor * m) / denominator;
-      const double u_scale = (grad_factor * g_scale + moment_factor * m_scale + kLeastNormal) / denominator;
+      const double root = std::sqrt(v * inverse_correction2);
+      const double rate = 1 / (root + eps);
+      const double u = (grad_factor * g + moment_factor * m) * rate;
+      const double u_scale = (grad_factor * g_scale + moment_factor * m_scale + kLeastNormal) * rate;
       // What cancels in v shows in the root by half; what does not is within the scale of the numerator.
-      const double uncertain_root = v > 0 ? 0.5 * (v_scale / v - 1) * root / denominator : 0;
+      const double uncertain_root = v > 0 ? 0.5 * (v_scale / v - 1) * root * rate : 0;
       p_scale = lr * (u_scale * power_room + std::fabs(u) * uncertain_root + weight_decay * std::fabs(p)) +
-                kLeastNormal / denominator;
+                kLeastNormal * rate;
       p -= lr * (u + weight_decay * p);
     }
     param[i] = p;

@@ -50,6 +50,7 @@ double square_scale(double g, double g_scale) {
 constexpr double kRectifiedAbove = 5;
 }  // namespace
 
+ORACLE_EACH_LEVEL
 void oracle_radam(const OracleTensor& tensor, std::span<const double> hyper, int64_t first, int64_t last) {
   const double lr = hyper[kLr], beta1 = hyper[kBeta1], beta2 = hyper[kBeta2], step = hyper[kStep];
   const double eps = hyper[kEps], weight_decay = hyper[kWeightDecay], grad_scale = hyper[kGradScale];
@@ -58,11 +59,14 @@ void oracle_radam(const OracleTensor& tensor, std::span<const double> hyper, int
   // Derived again, not taken from hyper[]: those are rounded to fp32 for the candidate's convenience.
   const double power1 = std::pow(beta1, step), power2 = std::pow(beta2, step);
   const double bias_correction1 = 1 - power1, bias_correction2 = 1 - power2;
+  // To multiply by: an oracle takes its time for divisions.
+  const double inverse_grad_scale = 1 / grad_scale, inverse_correction1 = 1 / bias_correction1;
   const double rho_inf = 2 / (1 - beta2) - 1, rho = rho_inf - 2 * step * power2 / bias_correction2;
   const bool rectified = rho > kRectifiedAbove;
   const double factor =
       rectified ? std::sqrt((rho - 4) * (rho - 2) * rho_inf / ((rho_inf - 4) * (rho_inf - 2) * rho) * bias_correction2)
                 : 1;
+  const double root_share = rectified ? 1 : 0, offset = rectified ? eps : 1;  // of the denominator
   const double power_room = 1 + kPowerRoom * power1 / bias_correction1;
 
   double* const param = tensor.buffers[kParam];
@@ -73,24 +77,25 @@ void oracle_radam(const OracleTensor& tensor, std::span<const double> hyper, int
   double* const exp_avg_scale = tensor.scale[kExpAvg];
   double* const exp_avg_sq_scale = tensor.scale[kExpAvgSq];
 
+  ORACLE_ELEMENTS
   for (int64_t i = first; i < last; ++i) {
     double p = param[i], m = exp_avg[i], v = exp_avg_sq[i];
     double p_scale = 0, m_scale = 0, v_scale = 0;  // a skipped step moves nothing
     if (!skipped) {
-      const double g = grad[i] / grad_scale + l2_decay * p;
-      const double g_scale = std::fabs(grad[i] / grad_scale) + l2_decay * std::fabs(p);
+      const double g = grad[i] * inverse_grad_scale + l2_decay * p;
+      const double g_scale = std::fabs(grad[i] * inverse_grad_scale) + l2_decay * std::fabs(p);
       m_scale = beta1 * std::fabs(m) + (1 - beta1) * g_scale;
       m = beta1 * m + (1 - beta1) * g;
       v_scale = beta2 * v + (1 - beta2) * square_scale(g, g_scale);
       v = beta2 * v + (1 - beta2) * g * g;
       const double root = std::sqrt(v);
-      const double denominator = rectified ? root + eps : 1;
-      const double u = m / bias_correction1 * factor / denominator;
-      const double u_scale = (m_scale + kLeastNormal) / bias_correction1 * factor / denominator;
+      const double rate = 1 / (root_share * root + offset);
+      const double u = m * inverse_correction1 * factor * rate;
+      const double u_scale = (m_scale + kLeastNormal) * inverse_correction1 * factor * rate;
       // What cancels in v shows in the root by half; what does not is within the scale of the numerator.
-      const double uncertain_root = rectified && v > 0 ? 0.5 * (v_scale / v - 1) * root / denominator : 0;
+      const double uncertain_root = v > 0 ? 0.5 * (v_scale / v - 1) * root_share * root * rate : 0;
       p_scale = lr * (u_scale * power_room + std::fabs(u) * uncertain_root + weight_decay * std::fabs(p)) +
-                kLeastNormal / denominator;
+                kLeastNormal * rate;
       p -= lr * (u + weight_decay * p);
     }
     param[i] = p;

@@ -27,13 +27,17 @@ constexpr double kVarianceError = 8 * 0x1p-24;
 constexpr double kLeastNormal = 0x1p-126;
 
 /// What the uncertain variance does to g / d, in units of the scale: the limit of `momentum_buffer` and `param` is 1e-6
-/// of it.
-constexpr double kScaleOfError = 1e6;
+/// of it. Twice, because an error may be all of it: a variance of zero where some was expected leaves g / eps.
+constexpr double kScaleOfError = 2e6;
+
+double inverse_root(double variance, double eps) { return 1 / (std::sqrt(std::max(variance, 0.0)) + eps); }
 }  // namespace
 
+ORACLE_EACH_LEVEL
 void oracle_rmsprop(const OracleTensor& tensor, std::span<const double> hyper, int64_t first, int64_t last) {
   const double lr = hyper[kLr], alpha = hyper[kAlpha], eps = hyper[kEps], momentum = hyper[kMomentum];
-  const double weight_decay = hyper[kWeightDecay], grad_scale = hyper[kGradScale];
+  const double weight_decay = hyper[kWeightDecay];
+  const double inverse_grad_scale = 1 / hyper[kGradScale];  // to multiply by: an oracle takes its time for divisions
   const bool skipped = hyper[kFoundInf] != 0;
 
   double* const param = tensor.buffers[kParam];
@@ -46,23 +50,25 @@ void oracle_rmsprop(const OracleTensor& tensor, std::span<const double> hyper, i
   double* const grad_avg_scale = tensor.scale[kGradAvg];
   double* const momentum_buffer_scale = tensor.scale[kMomentumBuffer];
 
+  ORACLE_ELEMENTS
   for (int64_t i = first; i < last; ++i) {
     double p = param[i], q = square_avg[i], a = grad_avg[i], b = momentum_buffer[i];
     double p_scale = 0, q_scale = 0, a_scale = 0, b_scale = 0;  // a skipped step moves nothing
     if (!skipped) {
-      const double g = grad[i] / grad_scale + weight_decay * p;
-      const double g_scale = std::fabs(grad[i] / grad_scale) + weight_decay * std::fabs(p);
+      const double g = grad[i] * inverse_grad_scale + weight_decay * p;
+      const double g_scale = std::fabs(grad[i] * inverse_grad_scale) + weight_decay * std::fabs(p);
       q_scale = alpha * q + (1 - alpha) * square_scale(g, g_scale);
       q = alpha * q + (1 - alpha) * g * g;
       a_scale = alpha * std::fabs(a) + (1 - alpha) * g_scale;
       a = alpha * a + (1 - alpha) * g;
-      const double variance = std::max(q - a * a, 0.0);
+      const double variance = q - a * a;  // by rounding of the states it may be negative, and is zero then
       const double uncertain = kVarianceError * (q_scale + 2 * std::fabs(a) * a_scale + a * a);
-      const double denominator = std::sqrt(variance) + eps;
-      const double least = std::sqrt(std::max(variance - uncertain, 0.0)) + eps;
-      const double spread = std::fabs(g) * (1 / least - 1 / denominator);  // below it is wider than above
-      b_scale = momentum * std::fabs(b) + (g_scale + kLeastNormal) / denominator + kScaleOfError * spread;
-      b = momentum * b + g / denominator;
+      const double rate = inverse_root(variance, eps);
+      // Below it is wider than above, except where nothing of the variance is known.
+      const double below = inverse_root(variance - uncertain, eps), above = inverse_root(variance + uncertain, eps);
+      const double spread = std::fabs(g) * std::max(below - rate, rate - above);
+      b_scale = momentum * std::fabs(b) + (g_scale + kLeastNormal) * rate + kScaleOfError * spread;
+      b = momentum * b + g * rate;
       p_scale = lr * b_scale;
       p -= lr * b;
     }

@@ -12,9 +12,11 @@ enum Field { kStep, kLr, kMomentum, kDampening, kWeightDecay, kNesterov, kIsFirs
 enum Buffer { kParam, kGrad, kMomentumBuffer };
 }  // namespace
 
+ORACLE_EACH_LEVEL
 void oracle_sgd_momentum(const OracleTensor& tensor, std::span<const double> hyper, int64_t first, int64_t last) {
   const double lr = hyper[kLr], momentum = hyper[kMomentum], dampening = hyper[kDampening];
-  const double weight_decay = hyper[kWeightDecay], grad_scale = hyper[kGradScale];
+  const double weight_decay = hyper[kWeightDecay];
+  const double inverse_grad_scale = 1 / hyper[kGradScale];  // to multiply by: an oracle takes its time for divisions
   const bool nesterov = hyper[kNesterov] != 0, is_first_step = hyper[kIsFirstStep] != 0;
   const bool skipped = hyper[kFoundInf] != 0;
 
@@ -24,12 +26,13 @@ void oracle_sgd_momentum(const OracleTensor& tensor, std::span<const double> hyp
   double* const param_scale = tensor.scale[kParam];
   double* const buffer_scale = tensor.scale[kMomentumBuffer];
 
+  ORACLE_ELEMENTS
   for (int64_t i = first; i < last; ++i) {
     double p = param[i], b = momentum_buffer[i];
     double p_scale = 0, b_scale = 0;  // a skipped step moves nothing
     if (!skipped) {
-      const double g = grad[i] / grad_scale + weight_decay * p;
-      const double g_scale = std::fabs(grad[i] / grad_scale) + weight_decay * std::fabs(p);
+      const double g = grad[i] * inverse_grad_scale + weight_decay * p;
+      const double g_scale = std::fabs(grad[i] * inverse_grad_scale) + weight_decay * std::fabs(p);
       if (is_first_step) {
         b = g;  // whatever the buffer holds; dampening does not apply
         b_scale = g_scale;
