@@ -18,8 +18,8 @@ constexpr int kCodes = 256;
 /// small values lie closer together; so the scale is worked out from the code's distance at the limit of the value.
 constexpr double kCodeRatio = 1e-6;
 
-/// Room of two units of fp32's last place: below the normal numbers they no longer shrink with the value.
-constexpr double kUnitRoom = 0x1p21;
+/// Room of four units of fp32's last place: below the normal numbers they no longer shrink with the value.
+constexpr double kUnitRoom = 0x1p22;
 
 /// Values of the codes, ascending ("dynamic" data type of the paper, section 1.3, without its sign bit in the unsigned
 /// map): the k-th positive value lies in the decade of floor(log2 k), whose 2^i equal parts have it in the middle.
