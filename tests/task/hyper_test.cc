@@ -44,6 +44,35 @@ TEST_CASE("formulas") {
   }
 }
 
+TEST_CASE("a formula that was translated before takes the values of the moment") {
+  using Named = std::vector<std::pair<std::string, double>>;
+  struct Row {
+    const char* text;
+    Named variables;
+    double value;  ///< NaN: an error
+  };
+  const double error = std::nan("");
+  const Row rows[] = {
+      {"x - y", {{"x", 5}, {"y", 3}}, 2},  {"x - y", {{"x", 1}, {"y", 7}}, -6},
+      {"x - y", {{"y", 5}, {"x", 3}}, -2}, {"x - y", {{"x", 5}}, error},  // not the y of before
+      {"x - y", {{"x", 4}, {"y", 3}}, 1},  {"x = y", {{"x", 4}, {"y", 3}}, error},
+      {"x + y", {{"x", 4}, {"y", 3}}, 7},  {"1 / x", {{"x", 0}}, error},
+      {"1 / x", {{"x", 4}}, 0.25},
+  };
+  for (const Row& row : rows) {
+    INFO(row.text << " = " << row.value);
+    const Result<double> value = evaluate_formula(row.text, row.variables);
+    CHECK(value.ok() == !std::isnan(row.value));
+    if (value.ok()) CHECK(value.value() == row.value);
+  }
+  // More formulas than are kept.
+  for (int i = 0; i < 1000; ++i) {
+    const Result<double> value = evaluate_formula("x + " + std::to_string(i), Named{{"x", 0.5}});
+    REQUIRE(value.ok());
+    CHECK(value.value() == i + 0.5);
+  }
+}
+
 TEST_CASE("products over the steps") {
   const auto at = [](double step) {
     return std::vector<std::pair<std::string, double>>{{"beta", 0.5}, {"step", step}, {"one", 1}};
