@@ -250,13 +250,17 @@ bool read_box(ExecState& state, const Decoded& instruction, int lane, const Bulk
 /// Checks both sides of a store (its issue).
 bool check_store(ExecState& state, const Decoded& instruction, int lane, uint32_t from, const BulkBox& box) {
   const uint32_t element = dtype_bytes(box.view.dtype);
+  const int64_t row_bytes = (static_cast<int64_t>(box.view.dims[0]) - std::max<int64_t>(box.at[0], 0)) * element;
   Sectors sectors;
   const bool good = for_each_row(box, Reach::kPieces, [&](uint64_t address, uint64_t offset, uint32_t count) {
     Resolved at;
     if (!resolve_range(state, instruction, lane, MemorySpace::kShared, kSharedBase + from + offset, count, 1,
                        Access::kLoad, at))
       return false;
-    if (!resolve_row(state, instruction, lane, address, count, element, Access::kStore, at)) return false;
+    if (!resolve_row(state, instruction, lane, address, count, element, Access::kStore, at)) {
+      state.fault.taken_along_bytes = static_cast<uint32_t>(std::max<int64_t>(count - row_bytes, 0));
+      return false;
+    }
     state.counters.global_store_bytes += count;
     sectors.add(address, count);
     return true;

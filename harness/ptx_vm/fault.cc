@@ -109,6 +109,11 @@ Fault fault_of(const Program& program, int32_t pc, const FaultRecord& record, Ad
       fault.message =
           label.empty() ? fmt::format("{} at address {:#x}, where there is no buffer", what, record.address)
                         : fmt::format("{} at {}, {}", what, spot(label, offset), relation(offset, record.bytes, size));
+      if (record.taken_along_bytes > 0)
+        fault.message += fmt::format(
+            "; the last {} belong to no element: a store through a tensor map writes whole "
+            "pieces of 16 bytes",
+            plural(record.taken_along_bytes, "byte"));
       break;
     case FaultReason::kFreed:
       fault.message = fmt::format("{} at {}, which has been released", what, spot(label, offset));

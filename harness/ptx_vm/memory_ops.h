@@ -75,6 +75,7 @@ struct FaultRecord {
   uint32_t other_owner = 0;  ///< kRace: warp of the block, or linear block
   uint8_t other_kind = 0;    ///< kOther: a FaultKind
   const char* sentence = nullptr;
+  uint32_t taken_along_bytes = 0;  ///< kOutOfBounds: of `bytes`, those that nobody asked for (pieces of a map's store)
 };
 
 struct MemoryCounters {

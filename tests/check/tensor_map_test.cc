@@ -69,7 +69,8 @@ TEST_CASE("tiles of matrices through shared memory pass, and one mistake each do
 TEST_CASE("rows of any length in two buffers pass, and one mistake each does not") {
   const Row rows[] = {
       {"as it is", "", "", Verdict::kPassed, ""},
-      {"an end inside 16 bytes stored by a map", " ||\n      n % 4 != 0)", ")", Verdict::kOutOfBounds, "past its end"},
+      {"an end inside 16 bytes stored by a map", " ||\n      n % 4 != 0)", ")", Verdict::kOutOfBounds,
+       "belong to no element: a store through a tensor map writes whole pieces of 16 bytes"},
       {"loaded over what is being stored", "      asm volatile(\"cp.async.bulk.wait_group.read 0;\" ::: \"memory\");\n",
        "", Verdict::kRace, "a bulk copy writes shared memory that a store, not waited for, is reading"},
       {"the wrong half waited for", "wait_parity(&barrier[s], turn / 2 % 2);",
