@@ -133,14 +133,17 @@ Error baseline_failed(const std::string& name, const List& list, const Failure& 
                "a baseline that passes", fmt::format("{}: {}", to_text(failure.verdict), failure.message)};
 }
 
-Result<Side> open_baseline(Bench& bench, const TimedKernel& baseline, const List& list) {
-  const CheckContext& context = baseline.context;
-  const Result<Judged<ModuleId>> module = bench.rig.device->load(context.compiled);
+Result<ModuleId> load_baseline(Bench& bench, const TimedKernel& baseline, const List& list) {
+  const Result<Judged<ModuleId>> module = bench.rig.device->load(baseline.context.compiled);
   if (!module.ok()) return module.error();
   if (!module.value().ok()) return baseline_failed(baseline.name, list, *module.value().failure);
-  Result<Judged<SessionPtr>> session =
-      open_session_over(*bench.rig.session, *bench.rig.device, *module.value().value, context.compiled,
-                        context.candidate, context.task, list.tensors);
+  return *module.value().value;
+}
+
+Result<Side> open_baseline(Bench& bench, const TimedKernel& baseline, ModuleId module, const List& list) {
+  const CheckContext& context = baseline.context;
+  Result<Judged<SessionPtr>> session = open_session_over(
+      *bench.rig.session, *bench.rig.device, module, context.compiled, context.candidate, context.task, list.tensors);
   if (!session.ok()) return session.error();
   if (!session.value().ok()) return baseline_failed(baseline.name, list, *session.value().failure);
   Side side;
@@ -150,6 +153,19 @@ Result<Side> open_baseline(Bench& bench, const TimedKernel& baseline, const List
   return side;
 }
 
+/// Event times of `count` steps of an open baseline.
+Result<std::vector<double>> sample_baseline(Bench& bench, Side& side, const List& list, int count) {
+  std::vector<double> times_ns;
+  for (int i = 0; i < count; ++i) {
+    std::optional<Failure> failure;
+    const Result<TimedReport> timed = run_sample(bench, side, list, failure);
+    if (!timed.ok()) return timed.error();
+    if (failure) return baseline_failed(side.name, list, *failure);
+    times_ns.push_back(timed.value().event_ns);
+  }
+  return times_ns;
+}
+
 /// The fastest of the baselines on this list, ready to run, and its median time.
 struct Choice {
   const TimedKernel* kernel = nullptr;
@@ -157,26 +173,36 @@ struct Choice {
   double time_ns = 0;
 };
 Result<Choice> choose_baseline(Bench& bench, std::span<const TimedKernel> baselines, const List& list) {
-  Choice choice;
-  for (const TimedKernel& baseline : baselines) {
-    Result<Side> side = open_baseline(bench, baseline, list);
+  // A few runs of each tell which are out, in whatever order they come; one at a time is open, for each has scratch.
+  const int trial_runs = baselines.size() > 1 ? list.rule.least_runs : 0;
+  std::vector<ModuleId> modules;
+  std::vector<double> least_ns(baselines.size(), 0);
+  for (size_t i = 0; i < baselines.size(); ++i) {
+    const Result<ModuleId> module = load_baseline(bench, baselines[i], list);
+    if (!module.ok()) return module.error();
+    modules.push_back(module.value());
+    if (trial_runs == 0) continue;
+    Result<Side> side = open_baseline(bench, baselines[i], modules[i], list);
     if (!side.ok()) return side.error();
-    std::vector<double> samples;
-    double least_ns = std::numeric_limits<double>::infinity();
-    bool hopeless = false;
-    for (int i = 0; i < list.rule.warm_ups + list.rule.selection_samples && !hopeless; ++i) {
-      std::optional<Failure> failure;
-      const Result<TimedReport> timed = run_sample(bench, side.value(), list, failure);
-      if (!timed.ok()) return timed.error();
-      if (failure) return baseline_failed(baseline.name, list, *failure);
-      if (i >= list.rule.warm_ups) samples.push_back(timed.value().event_ns);
-      least_ns = std::min(least_ns, timed.value().event_ns);
-      hopeless = choice.kernel != nullptr && i + 1 >= list.rule.least_runs &&
-                 least_ns > list.rule.hopeless_ratio * choice.time_ns;
-    }
-    if (hopeless) continue;
-    const double time_ns = median(std::move(samples));
-    if (choice.kernel == nullptr || time_ns < choice.time_ns) choice = {&baseline, std::move(side.value()), time_ns};
+    const Result<std::vector<double>> times_ns = sample_baseline(bench, side.value(), list, trial_runs);
+    if (!times_ns.ok()) return times_ns.error();
+    least_ns[i] = *std::min_element(times_ns.value().begin(), times_ns.value().end());
+  }
+  const double best_ns = *std::min_element(least_ns.begin(), least_ns.end());
+
+  Choice choice;
+  for (size_t i = 0; i < baselines.size(); ++i) {
+    if (least_ns[i] > list.rule.hopeless_ratio * best_ns) continue;
+    Result<Side> side = open_baseline(bench, baselines[i], modules[i], list);
+    if (!side.ok()) return side.error();
+    const int warm_ups = std::max(list.rule.warm_ups - trial_runs, 0);
+    Result<std::vector<double>> times_ns =
+        sample_baseline(bench, side.value(), list, warm_ups + list.rule.selection_samples);
+    if (!times_ns.ok()) return times_ns.error();
+    times_ns.value().erase(times_ns.value().begin(), times_ns.value().begin() + warm_ups);
+    const double time_ns = median(std::move(times_ns.value()));
+    if (choice.kernel == nullptr || time_ns < choice.time_ns)
+      choice = {&baselines[i], std::move(side.value()), time_ns};
   }
   SB_ASSERT(choice.kernel != nullptr);
   return choice;

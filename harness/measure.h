@@ -25,8 +25,8 @@ struct MeasureRule {
   int min_pairs = 100, max_pairs = 1000;
   int warm_ups = 4;           ///< steps before the samples, each with data of its own
   int selection_samples = 9;  ///< of every baseline, to find the fastest
-  /// After so many runs a baseline whose fastest is slower than the best one's median by this is out: naive ones of
-  /// matrix tasks take seconds for a step.
+  /// After so many runs of each, a baseline whose fastest is slower than the best one's fastest by this is out: naive
+  /// ones of matrix tasks take seconds for a step.
   int least_runs = 2;
   double hopeless_ratio = 2;
   /// A candidate that is slower than the baseline by this in the best of its first runs gets as many pairs as target_ms
