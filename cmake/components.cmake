@@ -127,8 +127,8 @@ if(CMAKE_CXX_COMPILER_ID STREQUAL GNU)
   list(APPEND oracle_options --param=max-unswitch-insns=1000 --param=max-unswitch-level=8)
 endif()
 set_property(SOURCE ${oracle_sources} APPEND PROPERTY COMPILE_OPTIONS ${oracle_options})
-# What oracles share: linear algebra, its kernels once per instruction-set level. It is the time of the matrix tasks'
-# oracles.
+# What oracles share: threads, and linear algebra, its kernels once per instruction-set level: the time of the matrix
+# tasks' oracles.
 foreach(level base avx2 avx512)
   sb_level(sb_linear_algebra ${CMAKE_SOURCE_DIR}/tasks/linear_algebra_level.cc ${level})
   target_link_libraries(sb_linear_algebra_${level} PRIVATE Eigen3::Eigen)
@@ -137,7 +137,7 @@ foreach(level base avx2 avx512)
   target_compile_options(sb_linear_algebra_${level} PRIVATE $<$<CXX_COMPILER_ID:GNU>:-Wno-maybe-uninitialized>)
 endforeach()
 sb_component(sb_linear_algebra
-  SOURCES ${CMAKE_SOURCE_DIR}/tasks/linear_algebra.cc $<TARGET_OBJECTS:sb_linear_algebra_base>
+  SOURCES ${CMAKE_SOURCE_DIR}/tasks/spread.cc ${CMAKE_SOURCE_DIR}/tasks/linear_algebra.cc $<TARGET_OBJECTS:sb_linear_algebra_base>
           $<TARGET_OBJECTS:sb_linear_algebra_avx2> $<TARGET_OBJECTS:sb_linear_algebra_avx512>
   LINK Threads::Threads)
 target_compile_options(sb_linear_algebra PRIVATE -O3)

@@ -7,6 +7,7 @@
 
 #include "harness/checks.h"
 #include "harness/inputs.h"
+#include "harness/parallel.h"
 
 namespace stepbench {
 
@@ -86,13 +87,35 @@ BufferViews views_of(const BufferBytes& bytes, size_t first, size_t count) {
   return views;
 }
 
-void to_host(const TaskSpec& task, Role role, const BufferViews& bytes, HostState& host) {
+void to_host(const TaskSpec& task, Role role, const BufferViews& bytes, HostState& host, int threads) {
+  constexpr size_t kPartElements = 1 << 16;
+  struct Part {
+    DType dtype;
+    std::span<const std::byte> bytes;
+    std::span<double> out;
+  };
+  std::vector<Part> parts;
   host.values.resize(task.buffers.size());
   for (size_t b = 0; b < task.buffers.size(); ++b) {
     if (task.buffers[b].role != role) continue;
+    const DType dtype = task.buffers[b].dtype;
     host.values[b].resize(bytes[b].size());
-    for (size_t i = 0; i < bytes[b].size(); ++i) to_double(task.buffers[b].dtype, bytes[b][i], host.values[b][i]);
+    for (size_t i = 0; i < bytes[b].size(); ++i) {
+      std::vector<double>& out = host.values[b][i];
+      if (threads <= 1) {
+        to_double(dtype, bytes[b][i], out);
+        continue;
+      }
+      const size_t width = dtype_bytes(dtype), count = bytes[b][i].size() / width;
+      out.resize(count);
+      for (size_t first = 0; first < count; first += kPartElements) {
+        const size_t length = std::min(kPartElements, count - first);
+        parts.push_back(
+            {dtype, bytes[b][i].subspan(first * width, length * width), std::span(out).subspan(first, length)});
+      }
+    }
   }
+  run_parallel(threads, parts.size(), [&](size_t p) { to_double(parts[p].dtype, parts[p].bytes, parts[p].out); });
 }
 
 void to_host(const TaskSpec& task, Role role, const BufferBytes& bytes, HostState& host) {

@@ -71,6 +71,7 @@ Result<CaseOutcome> run_case(const CheckContext& context, const LargeCase& one, 
   // In full, where a state before the step must be kept: read after the step before it.
   const std::vector<Window> full = in_parts ? all_windows(one.tensors) : whole_tensors(one.tensors);
   BufferBytes kept, before, after, inputs;
+  JudgeSpaces spaces;
   for (int64_t k = 0; k < one.steps; ++k) {
     const int64_t t = kFirstStep + k;
     made = generate_buffers(rig, task, one.tensors, Role::kIn, data, k, threads);
@@ -96,14 +97,14 @@ Result<CaseOutcome> run_case(const CheckContext& context, const LargeCase& one, 
 
     Result<StepJudgement> judged = StepJudgement();
     if (k == 0) {
-      judged = judge_first_step(rig, task, one.tensors, hyper.value(), data, threads);
+      judged = judge_first_step(rig, task, one.tensors, hyper.value(), data, threads, spaces);
     } else {
       generate_windows(task, one.tensors, Role::kIn, windows, data, k, threads, before);
       const Result<void> read = read_windows(rig, task, one.tensors, Role::kInOut, windows, after);
       if (!read.ok()) return read.error();
       const Result<std::vector<double>> totals = list_totals(task, one.tensors, hyper.value(), data, k, threads);
       if (!totals.ok()) return totals.error();
-      judged = judge_windows(task, one.tensors, windows, hyper.value(), totals.value(), before, after, threads);
+      judged = judge_windows(task, one.tensors, windows, hyper.value(), totals.value(), before, after, threads, spaces);
     }
     if (!judged.ok()) return judged.error();
     StepJudgement& judgement = judged.value();

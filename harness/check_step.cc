@@ -3,11 +3,13 @@
 // the bit-by-bit comparison of two sets of buffers.
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <cmath>
 #include <cstring>
 #include <utility>
 
 #include "harness/checks.h"
+#include "harness/parallel.h"
 #include "harness/properties.h"
 
 namespace stepbench {
@@ -32,15 +34,70 @@ std::string describe(const std::string& name, const BufferFinding& finding) {
   return text;
 }
 
-void shape_scale(const TaskSpec& task, std::span<const TensorShape> tensors, HostState& scale) {
-  scale.values.resize(task.buffers.size());
-  for (size_t b = 0; b < task.buffers.size(); ++b) {
-    if (task.buffers[b].role != Role::kInOut) continue;
-    scale.values[b].resize(tensors.size());
-    for (size_t i = 0; i < tensors.size(); ++i) {
-      scale.values[b][i].assign(static_cast<size_t>(buffer_elements(task.buffers[b], tensors[i])), 0.0);
+/// Elements that one thread handles at a time where a tensor has several threads. A multiple of what compare() measures
+/// together.
+constexpr size_t kPartElements = 1 << 16;
+
+/// Gives every array of the space its length. Fresh memory is the most costly part of a large tensor's judgement, and
+/// arrays can be made side by side.
+void shape_space(const TaskSpec& task, std::span<const TensorShape> tensors, int threads, JudgeSpace& space) {
+  struct Array {
+    std::vector<double>* values;
+    size_t elements;
+  };
+  std::vector<Array> arrays;
+  for (HostState* const host : {&space.state, &space.stored, &space.scale}) {
+    host->values.resize(task.buffers.size());
+    for (size_t b = 0; b < task.buffers.size(); ++b) {
+      if (host != &space.state && task.buffers[b].role != Role::kInOut) continue;
+      host->values[b].resize(tensors.size());
+      for (size_t i = 0; i < tensors.size(); ++i)
+        arrays.push_back({&host->values[b][i], static_cast<size_t>(buffer_elements(task.buffers[b], tensors[i]))});
     }
   }
+  run_parallel(threads, arrays.size(), [&](size_t i) { arrays[i].values->resize(arrays[i].elements); });
+}
+
+/// What an oracle does not write there allows for no movement.
+void clear_scale(int threads, HostState& scale) {
+  std::vector<std::span<double>> parts;
+  for (std::vector<std::vector<double>>& tensors : scale.values)
+    for (std::vector<double>& values : tensors)
+      for (size_t first = 0; first < values.size(); first += kPartElements)
+        parts.push_back(std::span(values).subspan(first, std::min(kPartElements, values.size() - first)));
+  run_parallel(threads, parts.size(), [&](size_t i) { std::fill(parts[i].begin(), parts[i].end(), 0.0); });
+}
+
+/// compare() of a large tensor, in parts that depend on its length alone: what it finds is what compare() finds.
+CompareResult compare_in_parts(std::span<const double> expected, std::span<const double> got,
+                               std::span<const double> scale, const BufferSpec& buffer, int threads) {
+  if (threads <= 1 || expected.size() <= kPartElements)
+    return compare(expected, got, scale, buffer.tolerance, buffer.dtype, buffer.rounding);
+  SB_ASSERT(got.size() == expected.size() && scale.size() == expected.size());
+  std::vector<CompareResult> parts((expected.size() + kPartElements - 1) / kPartElements);
+  run_parallel(threads, parts.size(), [&](size_t p) {
+    const size_t first = p * kPartElements, count = std::min(kPartElements, expected.size() - first);
+    parts[p] = compare(expected.subspan(first, count), got.subspan(first, count), scale.subspan(first, count),
+                       buffer.tolerance, buffer.dtype, buffer.rounding);
+  });
+  CompareResult sum;
+  for (size_t p = 0; p < parts.size(); ++p) {
+    const CompareResult& part = parts[p];
+    const auto first = static_cast<int64_t>(p * kPartElements);
+    sum.elements_checked += part.elements_checked;
+    if (part.worst_ratio > sum.worst_ratio || sum.worst_element < 0) {
+      sum.worst_ratio = part.worst_ratio;
+      sum.worst_element = first + part.worst_element;
+      sum.worst_expected = part.worst_expected;
+      sum.worst_got = part.worst_got;
+    }
+    if (part.first_bad_element < 0 || sum.first_bad_element >= 0) continue;
+    sum.first_bad_element = first + part.first_bad_element;
+    sum.first_bad_ratio = part.first_bad_ratio;
+    sum.first_bad_expected = part.first_bad_expected;
+    sum.first_bad_got = part.first_bad_got;
+  }
+  return sum;
 }
 
 /// Chances of the values just compared.
@@ -83,10 +140,12 @@ Result<void> compare_step(const TaskSpec& task, std::span<const TensorShape> ten
                           const JudgePart& part, StepFindings& findings) {
   const std::span<const Window> windows = part.windows;
   SB_ASSERT(windows.empty() || windows.size() == tensors.size());
-  to_host(task, Role::kIn, before, space.state);
-  to_host(task, Role::kInOut, before, space.state);
-  to_host(task, Role::kInOut, after, space.stored);
-  shape_scale(task, tensors, space.scale);
+  const int helpers = total_elements(tensors) <= static_cast<int64_t>(kPartElements) ? 1 : threads;
+  shape_space(task, tensors, helpers, space);
+  to_host(task, Role::kIn, before, space.state, helpers);
+  to_host(task, Role::kInOut, before, space.state, helpers);
+  to_host(task, Role::kInOut, after, space.stored, helpers);
+  clear_scale(helpers, space.scale);
   std::vector<OraclePlace> places;
   for (const Window& window : windows) places.push_back({.tensor = window.tensor, .first = window.first});
   const bool measured = !task.properties.empty();
@@ -106,13 +165,15 @@ Result<void> compare_step(const TaskSpec& task, std::span<const TensorShape> ten
     const auto place_of = [&](size_t tensor, int64_t element) {
       if (windows.empty()) return ElementPlace{static_cast<int64_t>(tensor), element};
       const Window& window = windows[tensor];
-      return ElementPlace{window.tensor, element + buffer_elements(buffer, make_shape({window.first}))};
+      // Nothing lies before the first element; a tensor of none still has one column.
+      const int64_t skipped = window.first == 0 ? 0 : buffer_elements(buffer, make_shape({window.first}));
+      return ElementPlace{window.tensor, element + skipped};
     };
     BufferFinding& finding = findings.buffers[b];
     for (size_t i = 0; i < tensors.size(); ++i) {
       const HostState& expected = buffer.rounding == Rounding::kNone ? space.state : space.exact;
-      const CompareResult result = compare(expected.values[b][i], space.stored.values[b][i], space.scale.values[b][i],
-                                           buffer.tolerance, buffer.dtype, buffer.rounding);
+      const CompareResult result =
+          compare_in_parts(expected.values[b][i], space.stored.values[b][i], space.scale.values[b][i], buffer, helpers);
       const int64_t expected_elements = buffer_elements(buffer, tensors[i]);
       if (result.elements_checked != expected_elements) {
         return Error{ErrorCode::kInternal, "the comparison left elements out", fmt::format("{}[{}]", buffer.name, i),

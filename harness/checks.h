@@ -107,9 +107,9 @@ void fill_states(const TaskSpec& task, std::span<const TensorShape> tensors, con
 /// Fills the `in` buffers for the `draw`-th step of the case.
 void fill_inputs(const TaskSpec& task, std::span<const TensorShape> tensors, const std::string& family,
                  const CaseData& data, int64_t draw, BufferBytes& bytes);
-/// Storage -> double for the buffers of one role.
+/// Storage -> double for the buffers of one role, on up to `threads` threads.
 void to_host(const TaskSpec& task, Role role, const BufferBytes& bytes, HostState& host);
-void to_host(const TaskSpec& task, Role role, const BufferViews& bytes, HostState& host);
+void to_host(const TaskSpec& task, Role role, const BufferViews& bytes, HostState& host, int threads = 1);
 int64_t total_elements(std::span<const TensorShape> tensors);
 
 // --------------------------------------------------------------------------------------------- judgement of one step
@@ -129,6 +129,17 @@ struct JudgeSpace {
   std::vector<std::vector<double>> work;  ///< OracleTensor::work
   /// Per buffer with stochastic rounding: decisions of the step judged before, for correlations from step to step.
   std::map<size_t, RoundingDecisions> decisions;
+};
+/// Those of judgements that run at the same time, kept from step to step: the doubles of a large tensor, taken from the
+/// system anew, cost several times what its judgement does.
+struct JudgeSpaces {
+  struct Free {
+    int64_t elements = 0;  ///< of the largest tensor that was judged in it
+    std::unique_ptr<JudgeSpace> space;
+  };
+  std::mutex mutex;
+  std::vector<Free> free;
+  int64_t held = 0;  ///< elements of all spaces, in use or free
 };
 /// Part of one tensor: elements [first, first + count).
 struct Window {
@@ -261,14 +272,21 @@ Result<void> read_windows(Rig& rig, const TaskSpec& task, std::span<const Tensor
 /// oracle_totals() of the whole list with the inputs of step `draw`, a few windows at a time.
 Result<std::vector<double>> list_totals(const TaskSpec& task, std::span<const TensorShape> tensors,
                                         const HyperValues& hyper, const LargeData& data, int64_t draw, int threads);
-/// judge_step over windows, shared among threads; `totals` are list_totals() of that step.
+/// judge_step over windows, shared among threads; `totals` are list_totals() of that step. Large tensors that are
+/// judged whole get more than one thread; no bit of the judgement depends on how many.
+Result<StepJudgement> judge_windows(const TaskSpec& task, std::span<const TensorShape> tensors,
+                                    std::span<const Window> windows, const HyperValues& hyper,
+                                    std::span<const double> totals, const BufferBytes& before, const BufferBytes& after,
+                                    int threads, JudgeSpaces& spaces);
+/// The same for one step alone.
 Result<StepJudgement> judge_windows(const TaskSpec& task, std::span<const TensorShape> tensors,
                                     std::span<const Window> windows, const HyperValues& hyper,
                                     std::span<const double> totals, const BufferBytes& before, const BufferBytes& after,
                                     int threads);
 /// Judges every element of the first step after generate_buffers(Role::kInOut), in parts.
 Result<StepJudgement> judge_first_step(Rig& rig, const TaskSpec& task, std::span<const TensorShape> tensors,
-                                       const HyperValues& hyper, const LargeData& data, int threads);
+                                       const HyperValues& hyper, const LargeData& data, int threads,
+                                       JudgeSpaces& spaces);
 
 /// Which steps of a large list are judged in full. Up to `every_element_limit` parameters: every step. Above: every
 /// element of the first step, and in every later step an audit of `audit_elements` elements and all ends of tensors.

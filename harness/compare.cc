@@ -150,11 +150,16 @@ void add_element(CompareResult& result, size_t i, double expected, double got, d
 
 }  // namespace
 
+void to_double(DType dtype, std::span<const std::byte> bytes, std::span<double> out) {
+  SB_ASSERT(bytes.size() == out.size() * dtype_bytes(dtype));
+  value_loops().widen(dtype, bytes.data(), out.size(), out.data());
+}
+
 void to_double(DType dtype, std::span<const std::byte> bytes, std::vector<double>& out) {
   const size_t width = dtype_bytes(dtype);
   SB_ASSERT(bytes.size() % width == 0);
   out.resize(bytes.size() / width);
-  value_loops().widen(dtype, bytes.data(), out.size(), out.data());
+  to_double(dtype, bytes, std::span(out));
 }
 
 std::vector<double> to_double(DType dtype, std::span<const std::byte> bytes) {

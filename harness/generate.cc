@@ -26,7 +26,12 @@ size_t stored_bytes(DType dtype) {
 void generate_values(const GenerateSpec& spec, int64_t first, int64_t count, std::vector<std::byte>& out) {
   SB_ASSERT(first >= 0 && count >= 0);
   out.resize(static_cast<size_t>(count) * stored_bytes(spec.dtype));
-  value_loops().generate(spec, static_cast<uint64_t>(first), static_cast<size_t>(count), out.data());
+  generate_values(spec, first, std::span(out));
+}
+
+void generate_values(const GenerateSpec& spec, int64_t first, std::span<std::byte> out) {
+  SB_ASSERT(first >= 0 && out.size() % stored_bytes(spec.dtype) == 0);
+  value_loops().generate(spec, static_cast<uint64_t>(first), out.size() / stored_bytes(spec.dtype), out.data());
 }
 
 std::vector<std::byte> generated_values(const GenerateSpec& spec, int64_t first, int64_t count) {

@@ -4,6 +4,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <span>
 #include <vector>
 
 #include "harness/model.h"
@@ -23,7 +24,8 @@ struct GenerateSpec {
 
 /// Elements [first, first + count) as stored.
 std::vector<std::byte> generated_values(const GenerateSpec& spec, int64_t first, int64_t count);
-/// The same into memory that is used again.
+/// The same into memory that is used again; a span has the length already.
 void generate_values(const GenerateSpec& spec, int64_t first, int64_t count, std::vector<std::byte>& out);
+void generate_values(const GenerateSpec& spec, int64_t first, std::span<std::byte> out);
 
 }  // namespace stepbench

@@ -27,6 +27,7 @@ struct Bench {
   int64_t steps = 0;  ///< run so far
   int threads = 1;
   BufferBytes before, after;  ///< of a judged step; their memory is used again
+  std::unique_ptr<JudgeSpaces> spaces = std::make_unique<JudgeSpaces>();
 };
 
 /// One of the kernels that take turns.
@@ -108,14 +109,15 @@ Result<TimedReport> run_sample(Bench& bench, Side& side, const List& list, std::
   if (damage.value()) return failed(std::move(*damage.value()));
   Result<StepJudgement> judged = StepJudgement();
   if (in_full) {
-    judged = judge_first_step(bench.rig, task, list.tensors, hyper.value(), bench.data, bench.threads);
+    judged = judge_first_step(bench.rig, task, list.tensors, hyper.value(), bench.data, bench.threads, *bench.spaces);
   } else {
     const Result<void> read = read_windows(bench.rig, task, list.tensors, Role::kInOut, windows, after);
     if (!read.ok()) return read.error();
     const Result<std::vector<double>> totals =
         list_totals(task, list.tensors, hyper.value(), bench.data, k, bench.threads);
     if (!totals.ok()) return totals.error();
-    judged = judge_windows(task, list.tensors, windows, hyper.value(), totals.value(), before, after, bench.threads);
+    judged = judge_windows(task, list.tensors, windows, hyper.value(), totals.value(), before, after, bench.threads,
+                           *bench.spaces);
   }
   if (!judged.ok()) return judged.error();
   ++side.verified_steps;

@@ -151,6 +151,8 @@ Result<void> oracle_step(const TaskSpec& task, std::span<const TensorShape> tens
                         .stored = {stored.data() + buffer_count * t, buffer_count}};
   };
   const int wanted = total <= kInlineElements ? 1 : threads;
+  // Whole tensors use the threads that would have none otherwise.
+  const int each = in_parts ? 1 : std::max(1, wanted / static_cast<int>(std::max<size_t>(ranges.size(), 1)));
 
   std::vector<double> totals(detail.totals.begin(), detail.totals.end());
   if (totals.empty() && entry.value()->reduce != nullptr) {
@@ -163,6 +165,7 @@ Result<void> oracle_step(const TaskSpec& task, std::span<const TensorShape> tens
   run_parallel(wanted, ranges.size(), [&](size_t i) {
     OracleTensor tensor = tensor_at(ranges[i].tensor);
     tensor.totals = totals;
+    tensor.threads = each;
     if (detail.work != nullptr) tensor.work = &(*detail.work)[ranges[i].tensor];
     entry.value()->step(tensor, hyper.values, ranges[i].first, ranges[i].last);
   });

@@ -76,6 +76,7 @@ PropertyJudgement judge_properties(const TaskSpec& task, OracleProperties measur
                               .scale = nothing,
                               .exact = nothing,
                               .stored = got,
+                              .threads = std::max(1, threads / static_cast<int>(tensors.size())),
                               .work = space.work.empty() ? &own[t] : &space.work[t]};
     measure(tensor, hyper.values, std::span(values).subspan(properties * t, properties));
   });

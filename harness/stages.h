@@ -207,14 +207,15 @@ bool judged_in_parts(const TaskSpec& task);
 /// a list add up to those of the list. kInvalidTask for an unknown task, or sums in a family that has none.
 Result<std::vector<double>> oracle_totals(const TaskSpec& task, std::span<const TensorShape> tensors,
                                           const HyperValues& hyper, HostState& state, int threads);
-/// One oracle step in place. `scale`, when given, receives OracleTensor::scale in the same layout. Multithreaded over
-/// elements with up to `threads` threads.
+/// One oracle step in place. `scale`, when given, receives OracleTensor::scale in the same layout. On up to `threads`
+/// threads, over elements, or over tensors that the oracle gets whole, or within these where there are few of them.
 Result<void> oracle_step(const TaskSpec& task, std::span<const TensorShape> tensors, const HyperValues& hyper,
                          HostState& state, HostState* scale, int threads, const OracleDetail& detail = {});
 /// Storage bytes <-> double, exactly.
 std::vector<double> to_double(DType dtype, std::span<const std::byte> bytes);
-/// The same into memory that is used again.
+/// The same into memory that is used again; a span has the length already.
 void to_double(DType dtype, std::span<const std::byte> bytes, std::vector<double>& out);
+void to_double(DType dtype, std::span<const std::byte> bytes, std::span<double> out);
 double ulp_of(DType dtype, double value);
 
 struct CompareResult {

@@ -1,5 +1,5 @@
 // The contract of tasks/<id>/oracle.cc: the update in double precision on the host. Independent of any
-// device and of the harness; includes nothing but this file and the standard library.
+// device and of the harness; includes nothing but this file, what else lies in tasks/, and the standard library.
 //
 // A task's folder name gives the functions' names: tasks/adamw/oracle.cc defines `oracle_adamw`, and, where it needs
 // them, `oracle_reduce_adamw` and `oracle_properties_adamw`. The build looks for them and generates the table, so that
@@ -51,6 +51,9 @@ struct OracleTensor {
   std::span<const double* const> stored;
   /// Sums over the whole list that the task's OracleReduce made before any tensor was updated; empty for tasks without.
   std::span<const double> totals{};
+  /// Threads that the oracle may use for this call, its own included: more than one for large tensors that it gets whole
+  /// (tasks/spread.h). Results must not depend on it.
+  int threads = 1;
   /// What a step leaves for the properties of the same tensor, so that they need not compute it again; null where
   /// nothing will be asked, empty in properties where no step left anything.
   std::vector<double>* work = nullptr;
@@ -58,8 +61,9 @@ struct OracleTensor {
 
 /// One optimizer step over elements [first, last) of one tensor; called from several threads on disjoint
 /// ranges, cut at multiples of 256, for tasks of the families "elementwise" and "storage" and those with an
-/// OracleReduce; for all others with whole tensors. `hyper` holds the task's Hyper fields in task.json order, exactly
-/// the fp32 / int values the device sees; derived fields (bias corrections ...) must be recomputed in double here.
+/// OracleReduce; for all others with whole tensors, which it may cut itself among OracleTensor::threads. `hyper` holds
+/// the task's Hyper fields in task.json order, exactly the fp32 / int values the device sees; derived fields (bias
+/// corrections ...) must be recomputed in double here.
 using OracleStep = void (*)(const OracleTensor& tensor, std::span<const double> hyper, int64_t first, int64_t last);
 
 /// How many sums an OracleReduce may make.

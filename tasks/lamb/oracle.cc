@@ -1,9 +1,11 @@
 // LAMB in double precision (You et al., "Large Batch Optimization for Deep Learning: Training BERT in 76 minutes", ICLR
 // 2020, algorithm 2, with phi(z) = z), with the conventions of task.json. Norms are those of one tensor.
-#include "tasks/oracle.h"
-
+#include <algorithm>
+#include <array>
 #include <cmath>
-#include <utility>
+
+#include "tasks/oracle.h"
+#include "tasks/spread.h"
 
 namespace stepbench {
 
@@ -43,16 +45,76 @@ struct Scalars {
   }
 };
 
-/// The update of one element before the trust ratio, from the new moments, and the magnitudes in it.
-struct Update {
-  double u, scale;
+/// What the trust ratio is made of. Errors of u change its norm, to first order, by the sum of u times them: a random
+/// walk, whose squared length for errors of the scale's size is `walk`.
+struct Sums {
+  double param_squares = 0, update_squares = 0, walk = 0;
 
-  Update(const Scalars& s, double p, double m, double v, double m_scale) {
-    const double rate = s.inverse_correction1 / (std::sqrt(v * s.inverse_correction2) + s.eps);
-    u = m * rate + s.weight_decay * p;
-    scale = (m_scale + kLeastNormal) * rate * s.power_room + s.weight_decay * std::fabs(p);
+  Sums& operator+=(const Sums& other) {
+    param_squares += other.param_squares;
+    update_squares += other.update_squares;
+    walk += other.walk;
+    return *this;
   }
 };
+
+constexpr size_t kPiece = 256;  // elements whose intermediate values stay in the first-level cache
+using Piece = std::array<double, kPiece>;
+
+/// The parts of one piece. `*_scale` may be a place that nobody reads.
+struct Elements {
+  const double* grad;
+  double *param, *exp_avg, *exp_avg_sq;
+  double *update_scale, *exp_avg_scale, *exp_avg_sq_scale;
+};
+
+double rate_of(const Scalars& s, double v) {
+  return s.inverse_correction1 / (std::sqrt(v * s.inverse_correction2) + s.eps);
+}
+
+/// New moments, and the scale of the update before the trust ratio: the magnitudes in it.
+Sums moments(const Scalars& s, const Elements& e, size_t count) {
+  Piece u;
+  const double* const __restrict grad = e.grad;
+  const double* const __restrict param = e.param;
+  double* const __restrict exp_avg = e.exp_avg;
+  double* const __restrict exp_avg_sq = e.exp_avg_sq;
+  double* const __restrict update_scale = e.update_scale;
+  double* const __restrict exp_avg_scale = e.exp_avg_scale;
+  double* const __restrict exp_avg_sq_scale = e.exp_avg_sq_scale;
+  for (size_t i = 0; i < count; ++i) {
+    const double g = grad[i] * s.inverse_grad_scale, p = param[i];
+    const double m_scale = s.beta1 * std::fabs(exp_avg[i]) + (1 - s.beta1) * std::fabs(g);
+    const double m = s.beta1 * exp_avg[i] + (1 - s.beta1) * g;
+    const double v = s.beta2 * exp_avg_sq[i] + (1 - s.beta2) * g * g;
+    const double rate = rate_of(s, v);
+    u[i] = m * rate + s.weight_decay * p;
+    exp_avg[i] = m;
+    exp_avg_sq[i] = v;
+    exp_avg_scale[i] = m_scale;
+    exp_avg_sq_scale[i] = v;  // both terms are positive
+    update_scale[i] = (m_scale + kLeastNormal) * rate * s.power_room + s.weight_decay * std::fabs(p);
+  }
+  Sums sums;
+  sums.param_squares = sum_in_lanes(count, [&](size_t i) { return param[i] * param[i]; });
+  sums.update_squares = sum_in_lanes(count, [&](size_t i) { return u[i] * u[i]; });
+  sums.walk = sum_in_lanes(count, [&](size_t i) { return u[i] * update_scale[i] * u[i] * update_scale[i]; });
+  return sums;
+}
+
+/// Moves the parameters by `size` (the learning rate times the trust ratio) times u, and makes of the update's scale
+/// that of the movement.
+void move(const Scalars& s, double size, double ratio_room, const Elements& e, size_t count) {
+  const double* const __restrict exp_avg = e.exp_avg;
+  const double* const __restrict exp_avg_sq = e.exp_avg_sq;
+  double* const __restrict param = e.param;
+  double* const __restrict scale = e.update_scale;
+  for (size_t i = 0; i < count; ++i) {
+    const double u = exp_avg[i] * rate_of(s, exp_avg_sq[i]) + s.weight_decay * param[i];
+    scale[i] = size * (scale[i] + std::fabs(u) * ratio_room);
+    param[i] -= size * u;
+  }
+}
 }  // namespace
 
 void oracle_lamb(const OracleTensor& tensor, std::span<const double> hyper, int64_t first, int64_t last) {
@@ -67,42 +129,33 @@ void oracle_lamb(const OracleTensor& tensor, std::span<const double> hyper, int6
   double* const exp_avg_sq_scale = tensor.scale[kExpAvgSq];
 
   if (skipped) {  // moves nothing
-    for (const auto& [scale, values] :
-         {std::pair(param_scale, param), std::pair(exp_avg_scale, exp_avg), std::pair(exp_avg_sq_scale, exp_avg_sq)})
-      for (int64_t i = first; i < last && scale != nullptr; ++i) scale[i] = 0;
+    for (double* const scale : {param_scale, exp_avg_scale, exp_avg_sq_scale})
+      if (scale != nullptr)
+        spread_blocks(tensor.threads, first, last,
+                      [&](int64_t begin, int64_t end) { std::fill(scale + begin, scale + end, 0.0); });
     return;
   }
 
-  // Moments and norms. Errors of u change its norm, to first order, by the sum of u times them: a random walk, whose
-  // squared length for errors of the scale's size is `walk`.
-  double param_squares = 0, update_squares = 0, walk = 0;
-  const auto m_scale_of = [&](double old_m, double g) {
-    return s.beta1 * std::fabs(old_m) + (1 - s.beta1) * std::fabs(g);
+  // body(elements, count) for the pieces of [begin, end).
+  const auto in_pieces = [&](int64_t begin, int64_t end, const auto& body) {
+    Piece unread1{}, unread2{}, unread3{};
+    const auto part = [](double* scale, int64_t at, Piece& unread) { return scale ? scale + at : unread.data(); };
+    for (int64_t at = begin; at < end; at += static_cast<int64_t>(kPiece))
+      body(Elements{grad + at, param + at, exp_avg + at, exp_avg_sq + at, part(param_scale, at, unread1),
+                    part(exp_avg_scale, at, unread2), part(exp_avg_sq_scale, at, unread3)},
+           static_cast<size_t>(std::min(static_cast<int64_t>(kPiece), end - at)));
   };
-  for (int64_t i = first; i < last; ++i) {
-    const double g = grad[i] * s.inverse_grad_scale;
-    const double m_scale = m_scale_of(exp_avg[i], g);
-    exp_avg[i] = s.beta1 * exp_avg[i] + (1 - s.beta1) * g;
-    exp_avg_sq[i] = s.beta2 * exp_avg_sq[i] + (1 - s.beta2) * g * g;
-    if (exp_avg_scale != nullptr) exp_avg_scale[i] = m_scale;
-    if (exp_avg_sq_scale != nullptr) exp_avg_sq_scale[i] = exp_avg_sq[i];  // both terms are positive
-    const Update update(s, param[i], exp_avg[i], exp_avg_sq[i], m_scale);
-    param_squares += param[i] * param[i];
-    update_squares += update.u * update.u;
-    walk += update.u * update.scale * update.u * update.scale;
-  }
-  const bool has_ratio = param_squares > 0 && update_squares > 0;
-  const double ratio = has_ratio ? std::sqrt(param_squares / update_squares) : 1;
-  const double ratio_room = has_ratio ? kRatioRoom + std::sqrt(walk) / update_squares : 0;
-
-  for (int64_t i = first; i < last; ++i) {
-    // The old moment is gone, its magnitude is not.
-    const double g = grad[i] * s.inverse_grad_scale;
-    const double old_m = (exp_avg[i] - (1 - s.beta1) * g) / s.beta1;
-    const Update update(s, param[i], exp_avg[i], exp_avg_sq[i], m_scale_of(old_m, g));
-    if (param_scale != nullptr) param_scale[i] = s.lr * ratio * (update.scale + std::fabs(update.u) * ratio_room);
-    param[i] -= s.lr * ratio * update.u;
-  }
+  const Sums sums = spread_sum<Sums>(tensor.threads, first, last, [&](int64_t begin, int64_t end) {
+    Sums block;
+    in_pieces(begin, end, [&](const Elements& e, size_t count) { block += moments(s, e, count); });
+    return block;
+  });
+  const bool has_ratio = sums.param_squares > 0 && sums.update_squares > 0;
+  const double ratio = has_ratio ? std::sqrt(sums.param_squares / sums.update_squares) : 1;
+  const double ratio_room = has_ratio ? kRatioRoom + std::sqrt(sums.walk) / sums.update_squares : 0;
+  spread_blocks(tensor.threads, first, last, [&](int64_t begin, int64_t end) {
+    in_pieces(begin, end, [&](const Elements& e, size_t count) { move(s, s.lr * ratio, ratio_room, e, count); });
+  });
 }
 
 }  // namespace stepbench
