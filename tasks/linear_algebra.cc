@@ -6,12 +6,11 @@
 #include <array>
 #include <atomic>
 #include <cmath>
-#include <functional>
 #include <limits>
-#include <system_error>
 #include <thread>
 
 #include "tasks/linear_algebra_level.h"
+#include "tasks/spread.h"
 
 namespace stepbench {
 
@@ -19,7 +18,10 @@ namespace {
 
 /// Products of fewer multiplications are not cut: about a millisecond of one core.
 constexpr double kLeastCut = 1 << 25;
+/// Products are cut into tiles of this side, or of half of it where there would be fewer of them than a machine has
+/// cores: smaller ones read the factors more often.
 constexpr int64_t kTileSide = 512;
+constexpr int64_t kFewTiles = 32;
 constexpr int64_t kMirrorBlock = 32;
 
 // The features that cmake/components.cmake compiles the levels for.
@@ -65,27 +67,11 @@ class RunningProduct {
   int at_once_;
 };
 
-/// work(i) for i in [0, count) on up to `threads` threads.
-void spread(int64_t threads, size_t count, const std::function<void(size_t)>& work) {
-  std::atomic<size_t> next{0};
-  const auto run = [&] {
-    for (size_t i = next.fetch_add(1); i < count; i = next.fetch_add(1)) work(i);
-  };
-  std::vector<std::jthread> pool;
-  for (int64_t t = 1; t < threads && pool.size() + 1 < count; ++t) {
-    try {
-      pool.emplace_back(run);
-    } catch (const std::system_error&) {
-      break;  // no more threads to be had: the ones that run do the work
-    }
-  }
-  run();
-}
+int64_t parts_of(int64_t length, int64_t side) { return (length + side - 1) / side; }
 
-/// Cuts [0, length) into equal parts of at most kTileSide: by the length alone, so that the number of
-/// threads changes no bit.
-std::vector<int64_t> cuts(int64_t length) {
-  const int64_t parts = (length + kTileSide - 1) / kTileSide;
+/// Cuts [0, length) into equal parts of at most `side`.
+std::vector<int64_t> cuts(int64_t length, int64_t side) {
+  const int64_t parts = parts_of(length, side);
   std::vector<int64_t> edges;
   for (int64_t i = 0; i <= parts; ++i) edges.push_back(length * i / parts);
   return edges;
@@ -104,7 +90,10 @@ void multiply(const Product<T>& p) {
     return;
   }
   if (multiplications(p) < kLeastCut) return compute_tile(p, {0, p.m, 0, p.n});
-  const std::vector<int64_t> down = cuts(p.m), across = cuts(p.n);
+  // By the sizes alone, so that the number of threads changes no bit.
+  const bool few = parts_of(p.m, kTileSide) * parts_of(p.n, kTileSide) < kFewTiles;
+  const int64_t side = few ? kTileSide / 2 : kTileSide;
+  const std::vector<int64_t> down = cuts(p.m, side), across = cuts(p.n, side);
   std::vector<Tile> tiles;
   for (size_t i = 0; i + 1 < down.size(); ++i)
     for (size_t j = 0; j + 1 < across.size(); ++j)
@@ -136,7 +125,9 @@ void mirror(const Tile& tile, int64_t n, T* c) {
 template <class T>
 void multiply_symmetric(const Product<T>& p) {
   if (p.n == 0 || p.k == 0) return multiply(p);
-  const std::vector<int64_t> edges = cuts(p.n);
+  const int64_t parts = parts_of(p.n, kTileSide);
+  const bool few = parts * (parts + 1) / 2 < kFewTiles && multiplications(p) >= kLeastCut;
+  const std::vector<int64_t> edges = cuts(p.n, few ? kTileSide / 2 : kTileSide);
   std::vector<Tile> tiles;  // those on the diagonal, of half the work, come last
   for (size_t i = 0; i + 1 < edges.size(); ++i)
     for (size_t j = 0; j < i; ++j)

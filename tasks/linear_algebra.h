@@ -1,6 +1,8 @@
 // Dense linear algebra for the oracles of matrix tasks: row-major, no strides. linear_algebra_level.cc has the kernels,
 // which use the widest vectors of the machine: sums may differ in their last digits from one kind of processor to
-// another, but not with the number of threads. Nothing here is called by a candidate.
+// another, but not with the number of threads. Tiny products (m + n + k < 20) may differ with the address of their
+// result, too: where that must not be, it begins at a multiple of 64 bytes (Unfilled). Nothing here is called by a
+// candidate.
 #pragma once
 
 #include <cstdint>

@@ -13,6 +13,7 @@
 #include <vector>
 
 #include "tasks/linear_algebra.h"
+#include "tasks/spread.h"
 
 namespace stepbench::newton_schulz {
 
@@ -35,14 +36,31 @@ inline float round_to_bf16(float value) {
   return std::fabs(value) <= 3.4e38f ? rounded : value;
 }
 inline double round_to_bf16(double value) { return static_cast<double>(round_to_bf16(static_cast<float>(value))); }
-template <class T>
-void round_all(std::vector<T>& values) {
-  for (T& value : values) value = round_to_bf16(value);
+/// body(i) for i in [0, count), on up to `threads` threads.
+template <class Body>
+void for_each_element(size_t count, int threads, const Body& body) {
+  spread_blocks(threads, 0, static_cast<int64_t>(count), [&](int64_t begin, int64_t end) {
+    for (auto i = static_cast<size_t>(begin); i < static_cast<size_t>(end); ++i) body(i);
+  });
 }
-inline double frobenius(const std::vector<double>& values) {
-  double sum = 0;
-  for (const double value : values) sum += value * value;
-  return std::sqrt(sum);
+/// term(i) added up likewise.
+template <class Term>
+double sum_over_elements(size_t count, int threads, const Term& term) {
+  return spread_sum<double>(threads, 0, static_cast<int64_t>(count), [&](int64_t begin, int64_t end) {
+    return sum_in_lanes(static_cast<size_t>(end - begin),
+                        [&](size_t i) { return term(static_cast<size_t>(begin) + i); });
+  });
+}
+template <class Matrix>
+void round_all(Matrix& values, int threads = 1) {
+  for_each_element(values.size(), threads, [&](size_t i) { values[i] = round_to_bf16(values[i]); });
+}
+template <class Matrix>
+double frobenius(const Matrix& values, int threads = 1) {
+  return std::sqrt(sum_over_elements(values.size(), threads, [&](size_t i) {
+    const auto value = static_cast<double>(values[i]);
+    return value * value;
+  }));
 }
 
 /// Where a bf16 evaluation rounds.
@@ -52,54 +70,63 @@ struct Rounding {
   bool keeps_wide = false;  ///< x is rounded where it is multiplied only
 };
 
-/// `values` have rows <= cols. a*x + (b*A + c*A*A) x with A = x x^T, five times, from x = values / max(||values||,
-/// eps); the norm in double, everything after it in T. float is for simulations of bf16: its own roundings are 2^-16 of
+/// `given` has rows <= cols. a*x + (b*A + c*A*A) x with A = x x^T, five times, from x = given / max(||given||, eps);
+/// the norm in double, everything after it in T. float is for simulations of bf16: its own roundings are 2^-16 of
 /// those.
 template <class T>
-std::vector<T> iterate(std::vector<double> values, int64_t rows, int64_t cols, double eps, const Rounding& rounding) {
-  if (rounding.norm) round_all(values);
-  double norm = frobenius(values);
+std::vector<T> iterate(const std::vector<double>& given, int64_t rows, int64_t cols, double eps,
+                       const Rounding& rounding, int threads = 1) {
+  const auto value_of = [&](size_t i) { return rounding.norm ? round_to_bf16(given[i]) : given[i]; };
+  double norm =
+      std::sqrt(sum_over_elements(given.size(), threads, [&](size_t i) { return value_of(i) * value_of(i); }));
   if (rounding.norm) norm = round_to_bf16(norm);
   norm = std::max(norm, rounding.norm ? round_to_bf16(eps) : eps);
-  std::vector<T> x(values.size());
-  for (size_t e = 0; e < x.size(); ++e) x[e] = static_cast<T>(values[e] / norm);
-  if (rounding.products && !rounding.keeps_wide) round_all(x);
+  std::vector<T> x(given.size());
+  for_each_element(x.size(), threads, [&](size_t e) { x[e] = static_cast<T>(value_of(e) / norm); });
+  if (rounding.products && !rounding.keeps_wide) round_all(x, threads);
   const auto side = static_cast<size_t>(rows * rows);
-  std::vector<T> gram(side), polynomial(side), moved(x.size()), rounded;
+  Unfilled<T> gram(side), polynomial(side), moved(x.size()), rounded(rounding.keeps_wide ? x.size() : 0);
   for (int i = 0; i < kIterations; ++i) {
-    if (rounding.keeps_wide) {
-      rounded = x;
-      round_all(rounded);
-    }
+    for_each_element(rounded.size(), threads, [&](size_t e) { rounded[e] = round_to_bf16(x[e]); });
     const T* const factor = rounding.keeps_wide ? rounded.data() : x.data();
     symmetric_matmul(rows, cols, factor, false, factor, true, gram.data());
-    if (rounding.products) round_all(gram);
+    if (rounding.products) round_all(gram, threads);
     symmetric_matmul(rows, rows, gram.data(), false, gram.data(), false, polynomial.data());
-    for (size_t e = 0; e < side; ++e) polynomial[e] = static_cast<T>(kB) * gram[e] + static_cast<T>(kC) * polynomial[e];
-    if (rounding.products) round_all(polynomial);
+    for_each_element(side, threads, [&](size_t e) {
+      const T value = static_cast<T>(kB) * gram[e] + static_cast<T>(kC) * polynomial[e];
+      polynomial[e] = rounding.products ? round_to_bf16(value) : value;
+    });
     matmul(rows, cols, rows, polynomial.data(), false, factor, false, moved.data());
-    for (size_t e = 0; e < x.size(); ++e) x[e] = static_cast<T>(kA) * x[e] + moved[e];
-    if (rounding.products && !rounding.keeps_wide) round_all(x);
+    const bool rounds = rounding.products && !rounding.keeps_wide;
+    for_each_element(x.size(), threads, [&](size_t e) {
+      const T value = static_cast<T>(kA) * x[e] + moved[e];
+      x[e] = rounds ? round_to_bf16(value) : value;
+    });
   }
   return x;
 }
 
-inline std::vector<double> transposed(const std::vector<double>& values, int64_t rows, int64_t cols) {
+inline std::vector<double> transposed(const std::vector<double>& values, int64_t rows, int64_t cols, int threads = 1) {
   constexpr int64_t kBlock = 16;  // for the cache
   std::vector<double> out(values.size());
-  for (int64_t i0 = 0; i0 < rows; i0 += kBlock)
-    for (int64_t j0 = 0; j0 < cols; j0 += kBlock)
-      for (int64_t j = j0; j < std::min(j0 + kBlock, cols); ++j)
-        for (int64_t i = i0; i < std::min(i0 + kBlock, rows); ++i)
-          out[static_cast<size_t>(j * rows + i)] = values[static_cast<size_t>(i * cols + j)];
+  const int64_t bands = values.empty() ? 0 : (rows + kBlock - 1) / kBlock;
+  spread(static_cast<int64_t>(values.size()) <= kSpreadElements ? 1 : threads, static_cast<size_t>(bands),
+         [&](size_t band) {
+           const int64_t i0 = static_cast<int64_t>(band) * kBlock;
+           for (int64_t j0 = 0; j0 < cols; j0 += kBlock)
+             for (int64_t j = j0; j < std::min(j0 + kBlock, cols); ++j)
+               for (int64_t i = i0; i < std::min(i0 + kBlock, rows); ++i)
+                 out[static_cast<size_t>(j * rows + i)] = values[static_cast<size_t>(i * cols + j)];
+         });
   return out;
 }
 
 /// The short side becomes the rows, as in torch; the result is the same either way, only its cost is not.
 inline std::vector<double> orthogonalized(const std::vector<double>& g, int64_t rows, int64_t cols, double eps,
-                                          const Rounding& rounding = {}) {
-  if (rows <= cols) return iterate<double>(g, rows, cols, eps, rounding);
-  return transposed(iterate<double>(transposed(g, rows, cols), cols, rows, eps, rounding), cols, rows);
+                                          const Rounding& rounding = {}, int threads = 1) {
+  if (rows <= cols) return iterate<double>(g, rows, cols, eps, rounding, threads);
+  return transposed(iterate<double>(transposed(g, rows, cols, threads), cols, rows, eps, rounding, threads), cols, rows,
+                    threads);
 }
 
 /// What five iterations make of a singular value.
@@ -124,25 +151,24 @@ struct Allowance {
 /// them need not show it. T is the type of the simulations' sums.
 template <class T = float>
 Allowance allowance(const std::vector<double>& g, const std::vector<double>& exact, int64_t rows, int64_t cols,
-                    double eps) {
+                    double eps, int threads = 1) {
   const bool tall = rows > cols;
-  const std::vector<double> turned_g = tall ? transposed(g, rows, cols) : std::vector<double>{};
-  const std::vector<double> turned_exact = tall ? transposed(exact, rows, cols) : std::vector<double>{};
+  const std::vector<double> turned_g = tall ? transposed(g, rows, cols, threads) : std::vector<double>{};
+  const std::vector<double> turned_exact = tall ? transposed(exact, rows, cols, threads) : std::vector<double>{};
   const auto distance = [&](const Rounding& rounding) {
-    const std::vector<T> x = iterate<T>(tall ? turned_g : g, std::min(rows, cols), std::max(rows, cols), eps, rounding);
+    const std::vector<T> x =
+        iterate<T>(tall ? turned_g : g, std::min(rows, cols), std::max(rows, cols), eps, rounding, threads);
     const std::vector<double>& expected = tall ? turned_exact : exact;
-    double squares = 0;
-    for (size_t i = 0; i < x.size(); ++i) {
+    return std::sqrt(sum_over_elements(x.size(), threads, [&](size_t i) {
       const double difference = static_cast<double>(x[i]) - expected[i];
-      squares += difference * difference;
-    }
-    return std::sqrt(squares);
+      return difference * difference;
+    }));
   };
   Allowance found;
-  found.error = std::max(distance({.products = true, .norm = true}), kLeastError * frobenius(exact));
+  found.error = std::max(distance({.products = true, .norm = true}), kLeastError * frobenius(exact, threads));
   if (rows * cols > kMostSimulated) return found;
   found.error = std::max({found.error, distance({.products = true}), distance({.products = true, .keeps_wide = true})});
-  const double length = frobenius(g);
+  const double length = frobenius(g, threads);
   if (!(length > 0)) return found;
   const double norm = std::max(length, eps);
   const auto height = static_cast<double>(rows), width = static_cast<double>(cols);

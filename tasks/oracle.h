@@ -51,8 +51,8 @@ struct OracleTensor {
   std::span<const double* const> stored;
   /// Sums over the whole list that the task's OracleReduce made before any tensor was updated; empty for tasks without.
   std::span<const double> totals{};
-  /// Threads that the oracle may use for this call, its own included: more than one for large tensors that it gets whole
-  /// (tasks/spread.h). Results must not depend on it.
+  /// Threads that the oracle may use for this call, its own included: more than one for large tensors that it gets
+  /// whole (tasks/spread.h). Results must not depend on it.
   int threads = 1;
   /// What a step leaves for the properties of the same tensor, so that they need not compute it again; null where
   /// nothing will be asked, empty in properties where no step left anything.

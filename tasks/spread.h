@@ -7,6 +7,9 @@
 #include <cstddef>
 #include <cstdint>
 #include <functional>
+#include <memory>
+#include <new>
+#include <type_traits>
 #include <vector>
 
 namespace stepbench {
@@ -14,6 +17,29 @@ namespace stepbench {
 /// Elements that one call of a loop's body handles: some ten to hundred microseconds of work. A tensor of no more is
 /// one block, for which no thread is started.
 inline constexpr int64_t kSpreadElements = 1 << 15;
+
+/// Memory whose elements are written by the loop that fills them: the system hands out its pages to all threads, and
+/// not to the one that makes it. Begins at a multiple of 64 bytes: where vectors begin in a product's result, and with
+/// that the last digits of what lies before them, depends on its address.
+template <class T>
+class Unfilled {
+ public:
+  explicit Unfilled(size_t count)
+      : values_(static_cast<T*>(::operator new(std::max<size_t>(count, 1) * sizeof(T), kAlignment))), count_(count) {}
+  size_t size() const { return count_; }
+  T* data() { return values_.get(); }
+  T& operator[](size_t i) { return values_[i]; }
+  const T& operator[](size_t i) const { return values_[i]; }
+
+ private:
+  static_assert(std::is_trivial_v<T>);
+  static constexpr std::align_val_t kAlignment{64};
+  struct Release {
+    void operator()(T* values) const { ::operator delete(values, kAlignment); }
+  };
+  std::unique_ptr<T[], Release> values_;
+  size_t count_;
+};
 
 /// Runs work(i) for i in [0, count) on up to `threads` threads, the caller's among them, and returns when all is done.
 /// `work` must not throw.

@@ -21,8 +21,9 @@ constexpr double kParamUnit = 0x1p-23;
 /// What is orthogonalised: the gradient and the new average, in Nesterov's mixture.
 std::vector<double> mixture(const OracleTensor& tensor, double momentum) {
   std::vector<double> u(static_cast<size_t>(tensor.n));
-  for (size_t i = 0; i < u.size(); ++i)
+  newton_schulz::for_each_element(u.size(), tensor.threads, [&](size_t i) {
     u[i] = (1 - momentum) * tensor.buffers[kGrad][i] + momentum * tensor.buffers[kMomentumBuffer][i];
+  });
   return u;
 }
 
@@ -37,60 +38,68 @@ struct Direction {
   std::vector<double> x;
   newton_schulz::Allowance allowed;
 };
-Direction kept_direction(const std::vector<double>& work) {
-  return {{work.begin() + 2, work.end()}, {work[0], static_cast<int64_t>(work[1])}};
-}
-void keep(const Direction& direction, std::vector<double>& work) {
-  work = {direction.allowed.error, static_cast<double>(direction.allowed.lifted)};
-  work.insert(work.end(), direction.x.begin(), direction.x.end());
+constexpr size_t kNumbers = 2;
+void keep(const Direction& direction, int threads, std::vector<double>& work) {
+  work.resize(kNumbers + direction.x.size());
+  work[0] = direction.allowed.error;
+  work[1] = static_cast<double>(direction.allowed.lifted);
+  newton_schulz::for_each_element(direction.x.size(), threads, [&](size_t i) { work[kNumbers + i] = direction.x[i]; });
 }
 Direction make_direction(const OracleTensor& tensor, std::span<const double> hyper, bool with_allowance) {
   const std::vector<double> u = mixture(tensor, hyper[kMomentum]);
-  Direction made{newton_schulz::orthogonalized(u, tensor.rows, tensor.cols, hyper[kEps]), {}};
-  if (with_allowance) made.allowed = newton_schulz::allowance(u, made.x, tensor.rows, tensor.cols, hyper[kEps]);
+  Direction made{newton_schulz::orthogonalized(u, tensor.rows, tensor.cols, hyper[kEps], {}, tensor.threads), {}};
+  if (with_allowance)
+    made.allowed = newton_schulz::allowance(u, made.x, tensor.rows, tensor.cols, hyper[kEps], tensor.threads);
   return made;
 }
 }  // namespace
 
 void oracle_muon(const OracleTensor& tensor, std::span<const double> hyper, int64_t, int64_t) {
   const double momentum = hyper[kMomentum], decay = 1 - hyper[kLr] * hyper[kWeightDecay];
-  for (int64_t i = 0; i < tensor.n; ++i) {
+  const auto elements = static_cast<size_t>(tensor.n);
+  newton_schulz::for_each_element(elements, tensor.threads, [&](size_t i) {
     double& m = tensor.buffers[kMomentumBuffer][i];
     const double g = tensor.buffers[kGrad][i];
     if (double* const scale = tensor.scale[kMomentumBuffer])
       scale[i] = momentum * std::fabs(m) + (1 - momentum) * std::fabs(g);
     m = momentum * m + (1 - momentum) * g;
-  }
+  });
   double* const scale = tensor.scale[kParam];
   const Direction direction = make_direction(tensor, hyper, scale != nullptr);
   const double size = step_size(tensor, hyper);
-  for (int64_t i = 0; i < tensor.n; ++i) {
+  newton_schulz::for_each_element(elements, tensor.threads, [&](size_t i) {
     double& p = tensor.buffers[kParam][i];
-    p = decay * p - size * direction.x[static_cast<size_t>(i)];
-  }
+    p = decay * p - size * direction.x[i];
+  });
   if (scale == nullptr) return;
-  std::fill(scale, scale + tensor.n, kElementShare * size * direction.allowed.error);
-  if (tensor.work != nullptr) keep(direction, *tensor.work);
+  const double share = kElementShare * size * direction.allowed.error;
+  newton_schulz::for_each_element(elements, tensor.threads, [&](size_t i) { scale[i] = share; });
+  if (tensor.work != nullptr) keep(direction, tensor.threads, *tensor.work);
 }
 
 void oracle_properties_muon(const OracleTensor& tensor, std::span<const double> hyper, std::span<double> values) {
   const bool known = tensor.work != nullptr && !tensor.work->empty();
-  const Direction direction = known ? kept_direction(*tensor.work) : make_direction(tensor, hyper, true);
+  const Direction made = known ? Direction{} : make_direction(tensor, hyper, true);
+  const newton_schulz::Allowance allowed =
+      known ? newton_schulz::Allowance{(*tensor.work)[0], static_cast<int64_t>((*tensor.work)[1])} : made.allowed;
+  const double* const direction = known ? tensor.work->data() + kNumbers : made.x.data();
   const double size = step_size(tensor, hyper);
-  std::vector<double> difference(direction.x.size()), moved(direction.x.size());
-  double param_squares = 0;
-  for (size_t i = 0; i < moved.size(); ++i) {
-    const double expected = tensor.buffers[kParam][i];
-    difference[i] = tensor.stored[kParam][i] - expected;
-    // The candidate's own direction: its error over the step's size.
-    moved[i] = direction.x[i] - difference[i] / size;
-    const double before = expected + size * direction.x[i];  // decayed
-    param_squares += before * before;
-  }
-  const double error = newton_schulz::frobenius(difference);
-  const double faithful = size * direction.allowed.error + kParamUnit * std::sqrt(param_squares);
+  const auto elements = static_cast<size_t>(tensor.n);
+  const double* const expected = tensor.buffers[kParam];
+  const auto difference = [&](size_t i) { return tensor.stored[kParam][i] - expected[i]; };
+  const double error = std::sqrt(newton_schulz::sum_over_elements(
+      elements, tensor.threads, [&](size_t i) { return difference(i) * difference(i); }));
+  const double param_squares = newton_schulz::sum_over_elements(elements, tensor.threads, [&](size_t i) {
+    const double before = expected[i] + size * direction[i];  // decayed
+    return before * before;
+  });
+  const double faithful = size * allowed.error + kParamUnit * std::sqrt(param_squares);
   values[0] = error == 0 ? 0 : error / faithful;
-  values[1] = newton_schulz::outside_of_band(direction.allowed.lifted, moved.data(), tensor.rows, tensor.cols);
+  // The candidate's own direction: its error over the step's size.
+  Unfilled<double> moved(elements);
+  newton_schulz::for_each_element(elements, tensor.threads,
+                                  [&](size_t i) { moved[i] = direction[i] - difference(i) / size; });
+  values[1] = newton_schulz::outside_of_band(allowed.lifted, moved.data(), tensor.rows, tensor.cols);
 }
 
 }  // namespace stepbench

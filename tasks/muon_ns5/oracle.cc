@@ -1,6 +1,7 @@
 // Newton-Schulz orthogonalisation in double precision (tasks/newton_schulz.h has the formula and its source), with the
 // conventions of task.json. The unit of all limits is the error of a faithful bf16 evaluation on the same data.
 #include <algorithm>
+#include <cmath>
 
 #include "tasks/newton_schulz.h"
 #include "tasks/oracle.h"
@@ -22,24 +23,27 @@ std::vector<double> gradient(const OracleTensor& tensor) {
 
 void oracle_muon_ns5(const OracleTensor& tensor, std::span<const double> hyper, int64_t, int64_t) {
   const std::vector<double> g = gradient(tensor);
-  const std::vector<double> x = newton_schulz::orthogonalized(g, tensor.rows, tensor.cols, hyper[kEps]);
+  const std::vector<double> x =
+      newton_schulz::orthogonalized(g, tensor.rows, tensor.cols, hyper[kEps], {}, tensor.threads);
   std::copy(x.begin(), x.end(), tensor.buffers[kOrtho]);
   double* const scale = tensor.scale[kOrtho];
   if (scale == nullptr) return;
-  const newton_schulz::Allowance allowed = newton_schulz::allowance(g, x, tensor.rows, tensor.cols, hyper[kEps]);
+  const newton_schulz::Allowance allowed =
+      newton_schulz::allowance(g, x, tensor.rows, tensor.cols, hyper[kEps], tensor.threads);
   std::fill(scale, scale + tensor.n, kElementShare * allowed.error);
   if (tensor.work != nullptr) *tensor.work = {allowed.error, static_cast<double>(allowed.lifted)};
 }
 
 void oracle_properties_muon_ns5(const OracleTensor& tensor, std::span<const double> hyper, std::span<double> values) {
   const std::vector<double> exact(tensor.buffers[kOrtho], tensor.buffers[kOrtho] + tensor.n);
-  std::vector<double> difference = exact;
-  for (size_t i = 0; i < difference.size(); ++i) difference[i] -= tensor.stored[kOrtho][i];
-  const double error = newton_schulz::frobenius(difference);
+  const double error = std::sqrt(newton_schulz::sum_over_elements(exact.size(), tensor.threads, [&](size_t i) {
+    const double difference = exact[i] - tensor.stored[kOrtho][i];
+    return difference * difference;
+  }));
   const bool known = tensor.work != nullptr && !tensor.work->empty();
   const newton_schulz::Allowance allowed =
       known ? newton_schulz::Allowance{(*tensor.work)[0], static_cast<int64_t>((*tensor.work)[1])}
-            : newton_schulz::allowance(gradient(tensor), exact, tensor.rows, tensor.cols, hyper[kEps]);
+            : newton_schulz::allowance(gradient(tensor), exact, tensor.rows, tensor.cols, hyper[kEps], tensor.threads);
   values[0] = error == 0 ? 0 : error / allowed.error;
   values[1] = newton_schulz::outside_of_band(allowed.lifted, tensor.stored[kOrtho], tensor.rows, tensor.cols);
 }

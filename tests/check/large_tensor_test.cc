@@ -69,7 +69,8 @@ TEST_CASE("the number of threads changes nothing in the judgement of whole tenso
       generate_windows(task, tensors, role, windows, data, 0, 1, before);
       generate_windows(task, tensors, role, windows, data, 0, 3, again);
     }
-    CHECK(before == again);
+    const bool made_alike = before == again;
+    CHECK(made_alike);
     BufferBytes after = right_step(task, tensors, hyper, before);
     for (const Wrong& wrong : row.wrong) {
       const auto buffer = std::find_if(task.buffers.begin(), task.buffers.end(),
