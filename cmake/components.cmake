@@ -146,7 +146,6 @@ sb_component(sb_task
   SOURCES ${H}/task.cc ${H}/json_reader.cc ${H}/shapes.cc ${H}/inputs.cc ${H}/code_map.cc ${H}/hyper.cc ${H}/formula.cc ${H}/floor.cc ${H}/oracle.cc ${H}/compare.cc ${H}/mutants.cc
           ${oracle_sources} ${CMAKE_BINARY_DIR}/generated/oracle_table.cc
   LINK sb_linear_algebra sb_base fmt::fmt nlohmann_json::nlohmann_json ${MUPARSER_LIBRARY} Threads::Threads)
-set_source_files_properties(${oracle_sources} PROPERTIES COMPILE_OPTIONS "-fno-math-errno;-fno-trapping-math")
 
 # candidates: plan, expressions, sessions
 sb_component(sb_plan SOURCES ${H}/candidate.cc ${H}/candidate_files.cc ${H}/plan_json.cc ${H}/expression.cc ${H}/plan.cc ${H}/plan_gemm.cc ${H}/plan_tensor_map.cc ${H}/arguments.cc ${H}/session.cc

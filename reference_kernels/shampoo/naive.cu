@@ -1,6 +1,6 @@
 /*stepbench
 { "task": "shampoo", "note": "a matrix at a time; one thread per element of a product, coupled Newton for both roots at once",
-  "defines": {"TILE": 16, "REDUCE": 256, "ITERATIONS": 20},
+  "defines": {"TILE": 8, "REDUCE": 256, "ITERATIONS": 12},
   "scratch": {"n": "max(rows*rows + cols*cols) * 4", "n2": "max(rows*rows + cols*cols) * 4",
               "n4": "max(rows*rows + cols*cols) * 4", "x": "2 * max(rows*rows + cols*cols) * 4",
               "m": "2 * max(rows*rows + cols*cols) * 4", "half": "max(n) * 4", "direction": "max(n) * 4", "ratio": 4},
