@@ -22,7 +22,6 @@ constexpr int64_t kBatchElements = int64_t{1} << 24;
 constexpr size_t kBatchWindows = static_cast<size_t>(kBatchElements / kWindowElements);
 /// The same where tensors are judged whole: several of the largest ones at a time.
 constexpr int64_t kWholeBatchElements = int64_t{1} << 26;
-constexpr int64_t kMostHeldElements = int64_t{1} << 28;  // about 20 GB
 
 /// What one thread judges at a time: its values, in double some ten arrays of them, stay in the second-level cache.
 /// Tiles begin at multiples of kTileUnit from the window's start, so that no block of a storage task is cut.
@@ -376,40 +375,6 @@ Result<StepJudgement> judge_tiles(const TaskSpec& task, std::span<const TensorSh
     if (!compared.ok()) return compared.error();
   }
   return conclude_step(task, findings, nullptr);
-}
-
-}  // namespace
-
-namespace {
-
-/// The smallest free space in which a tensor of so many elements fits without wasting most of it; else a new one, or,
-/// where that would hold too much, the largest.
-JudgeSpaces::Free take_space(JudgeSpaces& spaces, int64_t elements) {
-  const std::lock_guard lock(spaces.mutex);
-  const auto fits = [&](const JudgeSpaces::Free& one) {
-    return one.elements >= elements && one.elements / 2 <= std::max(elements, kWindowElements);
-  };
-  auto best = spaces.free.end(), largest = best;
-  for (auto one = spaces.free.begin(); one != spaces.free.end(); ++one) {
-    if (fits(*one) && (best == spaces.free.end() || one->elements < best->elements)) best = one;
-    if (largest == spaces.free.end() || one->elements > largest->elements) largest = one;
-  }
-  if (best == spaces.free.end() && spaces.held + elements > kMostHeldElements) best = largest;
-  JudgeSpaces::Free taken{0, nullptr};
-  if (best != spaces.free.end()) {
-    taken = std::move(*best);
-    spaces.free.erase(best);
-  } else {
-    taken.space = std::make_unique<JudgeSpace>();
-  }
-  spaces.held += std::max<int64_t>(0, elements - taken.elements);
-  taken.elements = std::max(elements, taken.elements);
-  return taken;
-}
-
-void return_space(JudgeSpaces& spaces, JudgeSpaces::Free&& taken) {
-  const std::lock_guard lock(spaces.mutex);
-  spaces.free.push_back(std::move(taken));
 }
 
 }  // namespace

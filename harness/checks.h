@@ -141,6 +141,13 @@ struct JudgeSpaces {
   std::vector<Free> free;
   int64_t held = 0;  ///< elements of all spaces, in use or free
 };
+/// What judgements that run at the same time may hold together, in elements of the tensors; more where one tensor alone
+/// has more.
+inline constexpr int64_t kMostHeldElements = int64_t{1} << 28;  // about 20 GB
+/// The smallest free space in which a tensor of so many elements fits without wasting most of it; else a new one, or,
+/// where that would hold too much, the largest.
+JudgeSpaces::Free take_space(JudgeSpaces& spaces, int64_t elements);
+void return_space(JudgeSpaces& spaces, JudgeSpaces::Free&& taken);
 /// Part of one tensor: elements [first, first + count).
 struct Window {
   int64_t tensor = 0, first = 0, count = 0;
