@@ -85,7 +85,7 @@ Result<CaseOutcome> run_case(const CheckContext& context, const LargeCase& one, 
     const bool in_full = every_element || k == 0;
     const std::span<const Window> windows = in_full ? std::span<const Window>(full) : std::span<const Window>(audit);
     if (k > 0 && every_element) {
-      before = std::move(kept);
+      std::swap(before, kept);
     } else if (k > 0) {
       const Result<void> read = read_windows(rig, task, one.tensors, Role::kInOut, windows, before);
       if (!read.ok()) return read.error();

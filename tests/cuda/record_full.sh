@@ -1,14 +1,15 @@
 #!/bin/sh
 # Records of `eval --suite full` for every baseline that has none yet, naive ones last.
-# usage: tests/cuda/record_full.sh BUILD OUT SECONDS [GPU]   (BUILD as in run_on_gpu.sh; GPU: first part of the records' names, h200 unless given)
+# usage: tests/cuda/record_full.sh BUILD OUT SECONDS [GPU [MOST]]   (BUILD as in run_on_gpu.sh; GPU: first part of the records' names, h200 unless
+# given; MOST: seconds that one kernel may take, 240 unless given)
 # Writes OUT/GPU_TASK_KERNEL_full.json.gz for what passed and OUT/TASK_KERNEL.log for all; starts nothing when fewer than 40 of SECONDS are left. Ends with 1
-# when a baseline did not pass.
+# when a baseline did not pass or took longer than MOST.
 set -u
-[ $# -ge 3 ] || { sed -n '2,5s/^# //p' "$0" >&2; exit 2; }
+[ $# -ge 3 ] || { sed -n '2,7s/^# //p' "$0" >&2; exit 2; }
 build=$(cd "$1" && pwd) || exit 2
 root=$(cd "$(dirname "$0")/../.." && pwd)
 mkdir -p "$2" && out=$(cd "$2" && pwd) || exit 2
-limit=$3 gpu=${4:-h200} start=$(date +%s)
+limit=$3 gpu=${4:-h200} most=${5:-240} start=$(date +%s)
 export STEPBENCH_ROOT="$root"
 [ -d "$build/lib" ] && export LD_LIBRARY_PATH="$build/lib${LD_LIBRARY_PATH:+:$LD_LIBRARY_PATH}"
 work=$(mktemp -d) || exit 2
@@ -27,14 +28,21 @@ for file in $(ls reference_kernels/*/*.cu | grep -v /naive.cu; ls reference_kern
     continue
   fi
   rm -rf "$work/records"
-  timeout "$(left)" "$build/stepbench" eval --device cuda --suite full --profile --records "$work/records" "$file" > "$out/${task}_$kernel.log" 2>&1
+  seconds=$(left)
+  [ "$seconds" -gt "$most" ] && seconds=$most
+  timeout "$seconds" "$build/stepbench" eval --device cuda --suite full --profile --records "$work/records" "$file" > "$out/${task}_$kernel.log" 2>&1
   code=$?
   if [ $code -eq 0 ]; then
     gzip -n -9 -c "$work"/records/*.json > "$out/$name"
     echo "$file: passed, $(left) s left"
   elif [ $code -eq 124 ]; then
     missing=$((missing + 1))
-    echo "$file: stopped, no time left"
+    if [ "$(left)" -gt 0 ]; then
+      failed=1
+      echo "$file: stopped after $seconds s"
+    else
+      echo "$file: stopped, no time left"
+    fi
   else
     failed=1
     echo "$file: exit code $code"
