@@ -41,6 +41,7 @@ foreach(level base avx2 avx512)
 endforeach()
 sb_component(sb_base
   SOURCES ${H}/result.cc ${H}/words.cc ${H}/hash.cc ${H}/child_process.cc ${H}/generate.cc ${H}/parallel.cc
+          ${CMAKE_SOURCE_DIR}/tasks/spread.cc
           ${H}/value_loops.cc $<TARGET_OBJECTS:sb_value_loops_base> $<TARGET_OBJECTS:sb_value_loops_avx2>
           $<TARGET_OBJECTS:sb_value_loops_avx512>
   LINK OpenSSL::Crypto)
@@ -137,9 +138,9 @@ foreach(level base avx2 avx512)
   target_compile_options(sb_linear_algebra_${level} PRIVATE $<$<CXX_COMPILER_ID:GNU>:-Wno-maybe-uninitialized>)
 endforeach()
 sb_component(sb_linear_algebra
-  SOURCES ${CMAKE_SOURCE_DIR}/tasks/spread.cc ${CMAKE_SOURCE_DIR}/tasks/linear_algebra.cc $<TARGET_OBJECTS:sb_linear_algebra_base>
+  SOURCES ${CMAKE_SOURCE_DIR}/tasks/linear_algebra.cc $<TARGET_OBJECTS:sb_linear_algebra_base>
           $<TARGET_OBJECTS:sb_linear_algebra_avx2> $<TARGET_OBJECTS:sb_linear_algebra_avx512>
-  LINK Threads::Threads)
+  LINK sb_base Threads::Threads)
 target_compile_options(sb_linear_algebra PRIVATE -O3)
 
 sb_component(sb_task
