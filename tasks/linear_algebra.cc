@@ -206,4 +206,8 @@ std::vector<double> singular_values(int64_t rows, int64_t cols, const double* a)
   return values;
 }
 
+double plain_sum_room(int64_t products, double covered) {
+  return std::max(1.0, std::sqrt(static_cast<double>(products) / covered));
+}
+
 }  // namespace stepbench

@@ -35,4 +35,11 @@ std::vector<double> symmetric_eigen(int64_t n, double* a);
 /// smaller Gram matrix: off by up to 1e-7 of the largest one where they are near zero, and far less elsewhere.
 std::vector<double> singular_values(int64_t rows, int64_t cols, const double* a);
 
+/// Room for a plain sum in fp32, one product after the other, as a factor of a limit that is enough for `covered` of
+/// them: its error grows with the root of their number. Where one product is larger than all others together, the whole
+/// sum is rounded at every step, and the error comes to 2.3 * 2^-24 * sqrt(products) of the magnitudes in one of
+/// millions of sums (16 to 192 products of numbers of the family `heavy_tailed`; where all are alike, to 2^-24 *
+/// sqrt(products)). 1 up to `covered`.
+double plain_sum_room(int64_t products, double covered);
+
 }  // namespace stepbench

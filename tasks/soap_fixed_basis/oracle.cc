@@ -23,6 +23,10 @@ constexpr double kPowerRoom = 1;
 /// eps.
 constexpr double kLeastNormal = 0x1p-126;
 
+/// The limit of `exp_avg`, 1.5e-6 of the scale, is twice the error of two plain sums, one of the other's results, with
+/// so many products in both.
+constexpr double kCoveredProducts = 28;
+
 /// The square of a rotated gradient whose terms cancel is uncertain by 2 e |g| s + (e s)^2, with s the sum of the
 /// magnitudes and e some 2^-23; in units of e, and g^2 where nothing cancels.
 constexpr double kSquaredError = 1e-7;
@@ -68,9 +72,11 @@ void oracle_soap_fixed_basis(const OracleTensor& tensor, std::span<const double>
   const Matrix turned = rotated(rows, cols, left, grad.data(), right, false);
   const Matrix left_size = magnitudes(left, rows * rows), right_size = magnitudes(right, cols * cols);
   Matrix turned_scale;
-  if (wants_scale)
+  if (wants_scale) {
     turned_scale =
         rotated(rows, cols, left_size.data(), magnitudes(grad.data(), tensor.n).data(), right_size.data(), false);
+    for (double& scale : turned_scale) scale *= plain_sum_room(rows + cols, kCoveredProducts);
+  }
 
   Matrix normalized(n), normalized_scale(n);
   for (size_t i = 0; i < n; ++i) {

@@ -113,52 +113,162 @@ TEST_CASE("a variance that is nothing but rounding may be any small one") {
   }
 }
 
+/// Rounded to the ten bits of TF32.
+float ten_bits(float x) {
+  uint32_t bits;
+  std::memcpy(&bits, &x, sizeof(bits));
+  bits = (bits + 0x1000u) & 0xffffe000u;
+  std::memcpy(&x, &bits, sizeof(x));
+  return x;
+}
+
+/// What the oracle makes of the state before the step, and the scales of its limits.
+struct Exact {
+  HostState state, scale;
+  explicit Exact(const Step& step) {
+    for (const Role role : {Role::kIn, Role::kInOut}) to_host(step.task, role, step.bytes(step.before), state);
+    REQUIRE(oracle_step(step.task, {&step.shape, 1}, step.hyper, state, &scale, 2).ok());
+  }
+  double worst(const Step& step, size_t buffer, const Floats& got) const {
+    return compare(state.values[buffer][0], std::vector<double>(got.begin(), got.end()), scale.values[buffer][0],
+                   step.task.buffers[buffer].tolerance, DType::kF32, Rounding::kNone)
+        .worst_ratio;
+  }
+};
+
+/// sum of x[k * x_step] * y[k * y_step], one product after the other in fp32.
+struct Sums {
+  float plain = 0, tf32 = 0;
+};
+Sums sums(const float* x, size_t x_step, const float* y, size_t y_step, size_t count) {
+  Sums s;
+  for (size_t k = 0; k < count; ++k) {
+    s.plain = std::fma(x[k * x_step], y[k * y_step], s.plain);
+    s.tf32 = std::fma(ten_bits(x[k * x_step]), ten_bits(y[k * y_step]), s.tf32);
+  }
+  return s;
+}
+
+/// A normal number over a uniform one: the family `heavy_tailed`.
+Floats heavy_tailed(size_t count, uint64_t seed) {
+  std::mt19937_64 random(seed);
+  std::normal_distribution<float> normal;
+  std::uniform_real_distribution<float> uniform(0x1p-24f, 1);
+  Floats out(count);
+  for (float& x : out) {
+    const float numerator = normal(random);
+    x = numerator / uniform(random);
+  }
+  return out;
+}
+
 TEST_CASE("a plain sum of many products in fp32 is a right factor of shampoo") {
   // Nearly all of the factor is new, so that nothing hides the error of the sums.
   Step step("shampoo", make_shape({192, 1024}), 1, {{"factor_beta", 0}, {"weight_decay", 0}});
   std::mt19937_64 random(5);
   std::normal_distribution<float> normal;
-  for (float& g : step.before[step.index("grad")]) g = normal(random);
-  const Floats& grad = step.before[step.index("grad")];
+  Floats& grad = step.before[step.index("grad")];
+  for (float& g : grad) g = normal(random);
 
   // The right result of everything that is made of the gradient, then the left factor as a plain loop makes it.
-  HostState state, stored, scale;
-  for (const Role role : {Role::kIn, Role::kInOut}) to_host(step.task, role, step.bytes(step.before), state);
-  REQUIRE(oracle_step(step.task, {&step.shape, 1}, step.hyper, state, &scale, 2).ok());
+  const Exact exact(step);
   const size_t left = step.index("left_factor");
-  const std::vector<double> exact = state.values[left][0];
-  const double ratio = step.task.buffers[left].tolerance.step_scale_ratio;
-  const auto worst_of = [&](const Floats& factor) {
-    return compare(exact, std::vector<double>(factor.begin(), factor.end()), scale.values[left][0],
-                   step.task.buffers[left].tolerance, DType::kF32, Rounding::kNone);
-  };
   Floats plain(192 * 192), tf32(192 * 192);
-  const auto ten_bits = [](float x) {
-    uint32_t bits;
-    std::memcpy(&bits, &x, sizeof(bits));
-    bits = (bits + 0x1000u) & 0xffffe000u;
-    std::memcpy(&x, &bits, sizeof(x));
-    return x;
-  };
   double worst_plain = 0;  // error of a sum of squares, of the sum
   for (size_t i = 0; i < 192; ++i) {
     for (size_t j = 0; j < 192; ++j) {
-      float sum = 0, coarse = 0;
-      for (size_t k = 0; k < 1024; ++k) {
-        const float x = grad[i * 1024 + k], y = grad[j * 1024 + k];
-        sum = std::fma(x, y, sum);
-        coarse = std::fma(ten_bits(x), ten_bits(y), coarse);
-      }
-      plain[i * 192 + j] = sum;
-      tf32[i * 192 + j] = coarse;
-      if (i == j) worst_plain = std::fmax(worst_plain, std::fabs(sum - exact[i * 192 + i]) / exact[i * 192 + i]);
+      const Sums s = sums(&grad[i * 1024], 1, &grad[j * 1024], 1, 1024);
+      plain[i * 192 + j] = s.plain;
+      tf32[i * 192 + j] = s.tf32;
+      const double right = exact.state.values[left][0][i * 192 + j];
+      if (i == j) worst_plain = std::fmax(worst_plain, std::fabs(s.plain - right) / right);
     }
   }
-  CHECK(worst_plain > ratio);  // or this would test nothing
-  const CompareResult right = worst_of(plain), wrong = worst_of(tf32);
-  CHECK(right.worst_ratio < 0.5);
-  CHECK(right.first_bad_element < 0);
-  CHECK(wrong.worst_ratio > 2);
+  CHECK(worst_plain > step.task.buffers[left].tolerance.step_scale_ratio);  // or this would test nothing
+  CHECK(exact.worst(step, left, plain) < 0.5);
+  CHECK(exact.worst(step, left, tf32) > 2);
+}
+
+TEST_CASE("a plain sum in which one product is larger than all others is a right factor of shampoo") {
+  const int64_t rows = GENERATE(int64_t{24}, int64_t{96});
+  CAPTURE(rows);
+  Step step("shampoo", make_shape({rows, 24}), 1, {{"factor_beta", 0}, {"weight_decay", 0}});
+  const size_t right = step.index("right_factor");
+  Floats& grad = step.before[step.index("grad")];
+  double worst_plain = 0, least_tf32 = HUGE_VAL;
+  for (uint64_t seed = 0; seed < 200; ++seed) {
+    grad = heavy_tailed(grad.size(), seed);
+    const Exact exact(step);
+    Floats plain(24 * 24), tf32(24 * 24);
+    for (size_t i = 0; i < 24; ++i) {
+      for (size_t j = 0; j < 24; ++j) {
+        const Sums s = sums(&grad[i], 24, &grad[j], 24, static_cast<size_t>(rows));
+        plain[i * 24 + j] = s.plain;
+        tf32[i * 24 + j] = s.tf32;
+      }
+    }
+    worst_plain = std::fmax(worst_plain, exact.worst(step, right, plain));
+    least_tf32 = std::fmin(least_tf32, exact.worst(step, right, tf32));
+  }
+  CHECK(worst_plain < 0.5);
+  CHECK(least_tf32 > 2);
+}
+
+/// A rotation without a structure: Householder's reflections of random vectors, one after the other.
+Floats orthogonal(size_t side, uint64_t seed) {
+  std::mt19937_64 random(seed);
+  std::normal_distribution<double> normal;
+  std::vector<double> q(side * side);
+  for (size_t i = 0; i < side; ++i) q[i * side + i] = 1;
+  for (int reflection = 0; reflection < 8; ++reflection) {
+    std::vector<double> v(side);
+    double squares = 0;
+    for (double& x : v) {
+      x = normal(random);
+      squares += x * x;
+    }
+    for (size_t i = 0; i < side; ++i) {
+      double along = 0;
+      for (size_t j = 0; j < side; ++j) along += q[i * side + j] * v[j];
+      for (size_t j = 0; j < side; ++j) q[i * side + j] -= 2 * along / squares * v[j];
+    }
+  }
+  return Floats(q.begin(), q.end());
+}
+
+TEST_CASE("plain sums in which one product is larger than all others are right averages of soap_fixed_basis") {
+  constexpr size_t kRows = 192, kCols = 48;
+  Step step("soap_fixed_basis", make_shape({kRows, kCols}), 1, {{"weight_decay", 0}, {"beta1", 0}, {"beta2", 0}});
+  const size_t average = step.index("exp_avg"), square = step.index("exp_avg_sq");
+  Floats& grad = step.before[step.index("grad")];
+  const Floats left = step.before[step.index("basis_left")] = orthogonal(kRows, 1);
+  const Floats right = step.before[step.index("basis_right")] = orthogonal(kCols, 2);
+  double worst_plain = 0, least_tf32 = HUGE_VAL;
+  for (uint64_t seed = 0; seed < 40; ++seed) {
+    grad = heavy_tailed(grad.size(), seed);
+    const Exact exact(step);
+    Floats half(grad.size()), coarse_half(grad.size()), plain(grad.size()), tf32(grad.size()), plain_sq(grad.size());
+    for (size_t i = 0; i < kRows; ++i) {
+      for (size_t j = 0; j < kCols; ++j) {
+        const Sums s = sums(&grad[i * kCols], 1, &right[j], kCols, kCols);
+        half[i * kCols + j] = s.plain;
+        coarse_half[i * kCols + j] = s.tf32;
+      }
+    }
+    for (size_t i = 0; i < kRows; ++i) {
+      for (size_t j = 0; j < kCols; ++j) {
+        const size_t at = i * kCols + j;
+        plain[at] = sums(&left[i], kRows, &half[j], kCols, kRows).plain;
+        tf32[at] = sums(&left[i], kRows, &coarse_half[j], kCols, kRows).plain;
+        plain_sq[at] = plain[at] * plain[at];
+      }
+    }
+    worst_plain = std::fmax(worst_plain, exact.worst(step, average, plain));
+    worst_plain = std::fmax(worst_plain, exact.worst(step, square, plain_sq));
+    least_tf32 = std::fmin(least_tf32, exact.worst(step, average, tf32));
+  }
+  CHECK(worst_plain < 0.5);
+  CHECK(least_tf32 > 2);
 }
 
 }  // namespace

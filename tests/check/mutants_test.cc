@@ -59,3 +59,20 @@ TEST_CASE("every mutant fails with its verdict: elementwise") { check_mutants("e
 TEST_CASE("every mutant fails with its verdict: storage") { check_mutants("storage"); }
 TEST_CASE("every mutant fails with its verdict: norm") { check_mutants("norm"); }
 TEST_CASE("every mutant fails with its verdict: matrix") { check_mutants("matrix"); }
+
+/// The error of a running sum is a random walk, and one or two large tensors do not show it whatever the draw: with
+/// these salts it once stayed below the limit.
+TEST_CASE("a running sum is wrong whatever the draw") {
+  if (!can_compile()) return;
+  const uint64_t salt = GENERATE(uint64_t{7}, uint64_t{0x64e7461eda4e37f0});
+  CAPTURE(salt);
+  const Result<std::string> tasks = tasks_folder();
+  REQUIRE(tasks.ok());
+  EvalOptions options = real_options("smoke", salt);
+  options.only_check = "edges";
+  options.to_the_end = true;
+  const EvalRecord record =
+      evaluate_file(real_task("lamb"), tasks.value() + "/lamb/mutants/one_running_sum.cu", options);
+  CHECK(record.verdict == Verdict::kWrongResult);
+  CHECK(worst_case(record).worst_error_ratio > kLeastDistance);
+}

@@ -1,6 +1,6 @@
 /*stepbench
 { "task": "shampoo", "note": "one block per matrix does everything; eigenvalues by Jacobi rotations",
-  "defines": {"BLOCK": 64, "SWEEPS": 7},
+  "defines": {"BLOCK": 64, "SWEEPS": 10},
   "scratch": {"work": "sum(5 * (rows*rows + cols*cols) + 2*n) * 4"},
   "launches": [
     {"for": "tensor", "kernel": "shampoo_step", "grid": "min(n, 1)", "block": "BLOCK",
