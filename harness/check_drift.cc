@@ -162,9 +162,9 @@ double unavoidable(const BufferSpec& buffer, const Ulps& ulps, int64_t step) {
     case Rounding::kStochastic: return t * (ulps.squares + 4 * std::sqrt(ulps.fourth_powers));
     // The oracle rounds alike. Errors of a few ulp of fp32 put a value on the other side of a boundary once in about
     // 2^15 steps, and then it is a whole ulp away, perhaps for good. So many of these are expected; four standard
-    // deviations more and the twelve largest elements are left to chance (two of them were seen to cross in
-    // 200 steps). Elements that are all alike would cross
-    // together: a task with a rounding has no long runs of the family "constant" over its rounded states.
+    // deviations more and the twelve largest elements are left to chance (two of them were seen to cross in 200
+    // steps). Elements that are all alike would cross together: a task with a rounding has no long runs of the family
+    // "constant" over its rounded states.
     case Rounding::kNearest: {
       constexpr double kCrossings = 0x1p-15, kLargest = 12;
       return kCrossings * t * ulps.squares + 4 * std::sqrt(kCrossings * t * ulps.fourth_powers) +
@@ -212,7 +212,7 @@ Distance measure(const BufferSpec& buffer, const std::vector<std::vector<double>
   distance.rms_error = std::sqrt(error_squares / n);
   const double rounding = std::sqrt(unavoidable(buffer, ulps, step) / n);
   const double limit = buffer.tolerance.drift_ratio * movement + rounding;
-  if (buffer.tolerance.drift_ratio > 0) distance.limit_ratio = distance.rms_error / limit;
+  if (buffer.tolerance.drift_ratio > 0) distance.point.error_ratio = distance.limit_ratio = distance.rms_error / limit;
   const double mean = signed_sum / n;
   if (movement > 0) {
     distance.rounding_share = rounding / movement;

@@ -326,6 +326,9 @@ struct DriftPoint {
   double rms_ratio = 0;   ///< RMS(got - oracle) / RMS(oracle movement since the start)
   double bias_ratio = 0;  ///< mean(signed error along the movement) / RMS movement
   double bias_sigma = 0;  ///< |mean| in standard errors
+  /// RMS error in units of the limit, with its share for roundings that nobody can avoid (1 = at the limit). Nothing
+  /// where drift is not judged, and in records that were written before there was this number.
+  std::optional<double> error_ratio = std::nullopt;
 };
 
 struct DriftCurve {
@@ -333,7 +336,7 @@ struct DriftCurve {
   std::string buffer;
   std::vector<DriftPoint> points;
   double growth_exponent = 0;  ///< slope of log(rms error) over log(step), least squares
-  double limit_ratio = 0;
+  double limit_ratio = 0;      ///< of the movement, without the share of roundings; 0 where drift is not judged
 };
 
 /// What one case of one check found. `worst_error_ratio` is in units of the limit (1 = at the limit).

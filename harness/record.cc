@@ -204,6 +204,7 @@ void fields(A& a, T& point) {
   a("rms_ratio", point.rms_ratio);
   a("bias_ratio", point.bias_ratio);
   a("bias_sigma", point.bias_sigma);
+  a.optional("error_ratio", point.error_ratio);  // before December 2026 there was none
 }
 
 template <class A, Is<DriftCurve> T>

@@ -144,17 +144,21 @@ std::string sigmas(double value) {
   return std::isfinite(value) ? fmt::format("{:.1f} sigma", value) : "the same in every element";
 }
 
+std::string drift_limit(const DriftCurve& curve, const DriftPoint& point) {
+  if (!(curve.limit_ratio > 0)) return ", not judged";
+  if (point.error_ratio) return fmt::format(", {:.3g} x the limit", *point.error_ratio);
+  return fmt::format(", limit {:.2e} and roundings", curve.limit_ratio);
+}
+
 std::string render_drift(const EvalRecord& record) {
   std::string text;
   for (const DriftCurve& curve : record.drift) {
     if (curve.points.empty()) continue;
     const DriftPoint& last = curve.points.back();
-    text += line(
-        text.empty() ? "drift" : "",
-        fmt::format("{:<12} {} steps ({}): {:.2e} of the movement, limit {:.2e}, grows as step^{:.2f}, bias {:+.1e} "
-                    "({})",
-                    curve.buffer, last.step, curve.case_name, last.rms_ratio, curve.limit_ratio, curve.growth_exponent,
-                    last.bias_ratio, sigmas(last.bias_sigma)));
+    text += line(text.empty() ? "drift" : "",
+                 fmt::format("{:<12} {} steps ({}): {:.2e} of the movement{}, grows as step^{:.2f}, bias {:+.1e} ({})",
+                             curve.buffer, last.step, curve.case_name, last.rms_ratio, drift_limit(curve, last),
+                             curve.growth_exponent, last.bias_ratio, sigmas(last.bias_sigma)));
   }
   return text;
 }

@@ -13,6 +13,7 @@
 #include "scoring/board_site.h"
 #include "scoring/board_text.h"
 #include "scoring/board_units.h"
+#include "scoring/drift_error.h"
 #include "scoring/score.h"
 
 namespace stepbench {
@@ -71,7 +72,7 @@ std::vector<View> figures_of(const Site& site, size_t row, const EvalRecord& rec
     figures.push_back(figure(fmt::format("{} of {}", passed, record.cases.size()), "cases passed"));
     if (compared > 0) figures.push_back(figure(number_text(worst), "worst error, 1 is at the limit"));
   }
-  if (const std::optional<double> drift = worst_drift_ratio(record))
+  if (const std::optional<double> drift = worst_drift_error_ratio(record))
     figures.push_back(figure(number_text(*drift), "worst drift, 1 is at the limit"));
   if (record.modelled_bytes_per_param > 0)
     figures.push_back(

@@ -12,6 +12,7 @@
 #include "scoring/board_plots.h"
 #include "scoring/board_text.h"
 #include "scoring/board_units.h"
+#include "scoring/drift_error.h"
 
 namespace stepbench {
 namespace {
@@ -224,7 +225,7 @@ void add_drift(View& view, const EvalRecord& record) {
   for (const DriftCurve& curve : record.drift) {
     if (curve.points.empty() || curves.size() == kMaxCurves) continue;
     const DriftPoint& last = curve.points.back();
-    const double ratio = last.rms_ratio / curve.limit_ratio;
+    const std::optional<double> ratio = drift_error_ratio(record, curve, last);
     curves.push_back(View()
                          .text("case", shortened(curve.case_name, 80))
                          .text("buffer", shortened(curve.buffer, 40))
@@ -232,10 +233,10 @@ void add_drift(View& view, const EvalRecord& record) {
                          .text("step_key", fmt::format("{}", last.step))
                          .text("rms", number_text(last.rms_ratio))
                          .text("rms_key", key_text(last.rms_ratio))
-                         .text("limit", number_text(curve.limit_ratio))
-                         .text("limit_key", key_text(curve.limit_ratio))
-                         .text("ratio", number_text(ratio))
-                         .text("ratio_key", key_text(ratio))
+                         .text("limit", ratio ? number_text(curve.limit_ratio) : "not judged")
+                         .text("limit_key", ratio ? key_text(curve.limit_ratio) : "")
+                         .text("ratio", ratio ? number_text(*ratio) : "–")
+                         .text("ratio_key", ratio ? key_text(*ratio) : "")
                          .text("growth", std::isfinite(curve.growth_exponent)
                                              ? fmt::format("{:.2f}", curve.growth_exponent)
                                              : number_text(curve.growth_exponent))

@@ -9,14 +9,13 @@
 
 #include "scoring/board_text.h"
 #include "scoring/board_units.h"
+#include "scoring/drift_error.h"
 
 namespace stepbench {
 namespace {
 
 constexpr size_t kMaxPlots = 12;
 constexpr size_t kMaxSeries = 6;  // as many as there are colours
-
-double in_limits(const DriftPoint& point, const DriftCurve& curve) { return point.rms_ratio / curve.limit_ratio; }
 
 std::string words_of_growth(double exponent) {
   if (!std::isfinite(exponent)) return "";
@@ -28,7 +27,8 @@ std::string words_of_growth(double exponent) {
 std::vector<Plot> drift_plots(const EvalRecord& record) {
   std::vector<Plot> plots;
   for (const DriftCurve& curve : record.drift) {
-    if (curve.points.empty()) continue;
+    if (curve.points.empty() || !(curve.limit_ratio > 0)) continue;
+    const auto in_limits = [&](const DriftPoint& point) { return *drift_error_ratio(record, curve, point); };
     auto plot = std::find_if(plots.begin(), plots.end(), [&](const Plot& p) { return p.title == curve.case_name; });
     if (plot == plots.end()) {
       if (plots.size() == kMaxPlots) continue;
@@ -47,12 +47,11 @@ std::vector<Plot> drift_plots(const EvalRecord& record) {
     for (const DriftPoint& point : curve.points)
       series.points.push_back(
           {.x = static_cast<double>(point.step),
-           .y = in_limits(point, curve),
+           .y = in_limits(point),
            .tip = fmt::format("{}, step {}: {} (RMS error {} of the movement)", curve.buffer, point.step,
-                              limit_text(in_limits(point, curve)), number_text(point.rms_ratio))});
-    plot->description +=
-        fmt::format(" {}: {} at step {}{}.", curve.buffer, limit_text(in_limits(curve.points.back(), curve)),
-                    curve.points.back().step, words_of_growth(curve.growth_exponent));
+                              limit_text(in_limits(point)), number_text(point.rms_ratio))});
+    plot->description += fmt::format(" {}: {} at step {}{}.", curve.buffer, limit_text(in_limits(curve.points.back())),
+                                     curve.points.back().step, words_of_growth(curve.growth_exponent));
     plot->series.push_back(std::move(series));
   }
   for (Plot& plot : plots) plot.title = "Drift: " + shortened(plot.title, 80);
@@ -104,18 +103,6 @@ std::vector<Plot> speed_plots(const EvalRecord& record) {
   share.series = {std::move(baseline_share), std::move(candidate_share)};
   share.rules = {{"the floor", 1, false}};
   return {std::move(time), std::move(share)};
-}
-
-std::optional<double> worst_drift_ratio(const EvalRecord& record) {
-  std::optional<double> worst;
-  for (const DriftCurve& curve : record.drift) {
-    for (const DriftPoint& point : curve.points) {
-      const double ratio = in_limits(point, curve);
-      if (std::isnan(ratio)) return ratio;
-      if (!worst || ratio > *worst) worst = ratio;
-    }
-  }
-  return worst;
 }
 
 }  // namespace stepbench

@@ -1,7 +1,6 @@
 // Records -> plots: which numbers go on which axis. How a plot is drawn stands in board_svg.h.
 #pragma once
 
-#include <optional>
 #include <string>
 #include <vector>
 
@@ -10,15 +9,12 @@
 
 namespace stepbench {
 
-/// One plot per case of the drift check: the error of every buffer, in units of its limit, over the steps.
+/// One plot per case of the drift check: the error of every buffer that is judged, in units of its limit, over the
+/// steps.
 std::vector<Plot> drift_plots(const EvalRecord& record);
 
 /// Time of a step, and the share of the floor that it reaches, over the number of parameters: candidate and baseline.
 /// None when the record was not timed.
 std::vector<Plot> speed_plots(const EvalRecord& record);
-
-/// The largest error over all checkpoints, buffers and cases, in units of the limit; nothing without a curve. A value
-/// that is not a number is the worst.
-std::optional<double> worst_drift_ratio(const EvalRecord& record);
 
 }  // namespace stepbench

@@ -12,6 +12,7 @@
 #include "scoring/board_plots.h"
 #include "scoring/board_text.h"
 #include "scoring/board_units.h"
+#include "scoring/drift_error.h"
 #include "scoring/score.h"
 
 namespace stepbench {
@@ -81,7 +82,7 @@ Result<void> write_records(Site& site, Writer& writer, BoardSummary& summary) {
       site.has_page[index] = false;
       continue;
     }
-    if (const std::optional<double> drift = worst_drift_ratio(record.value())) site.drift[index] = *drift;
+    if (const std::optional<double> drift = worst_drift_error_ratio(record.value())) site.drift[index] = *drift;
   }
   for (const size_t index : site.newest_first) {
     if (!site.has_page[index]) continue;

@@ -12,6 +12,7 @@
 #include <utility>
 
 #include "harness/stages.h"
+#include "scoring/drift_error.h"
 #include "scoring/regress_match.h"
 #include "scoring/score.h"
 
@@ -157,7 +158,8 @@ void compare_drift(const Comparison& c) {
     for (const DriftPoint& point : after.points)
       for (const DriftPoint& earlier : before->points) {
         if (point.step != earlier.step) continue;
-        const double was = earlier.rms_ratio / after.limit_ratio, is = point.rms_ratio / after.limit_ratio;
+        const double was = *drift_error_ratio(c.before, *before, earlier);
+        const double is = *drift_error_ratio(c.after, after, point);
         if (!common || is - was > worst_after - worst_before) {
           worst_before = was;
           worst_after = is;

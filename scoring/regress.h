@@ -13,7 +13,7 @@
 //   errors     both pass, and a check's worst error has grown by more than error_factor and to noticeable_share of its
 //              limit; case by case when both used the same salt, else by the worst case of each check, because other
 //              random numbers give other errors;
-//   drift      the same of a drift curve's RMS ratio, at the steps that both curves have (the last one always). With
+//   drift      the same of a drift curve's error, at the steps that both curves have (the last one always). With
 //              another salt the hyperparameters are others too, and right kernels were seen at 0.008 and at 0.18 of
 //              the limit: then it counts from other_salt_share on;
 //   speed      both pass, and the interval of new speedup / old speedup lies below 1 / (1 + tolerance) as a whole.

@@ -85,7 +85,7 @@ EvalRecord sample_record() {
   record.replay_command = "stepbench replay 0123456789abcdef";
   record.cases = {{"edges", "c1", Verdict::kPassed, 10, 0.25, "m", 1.5},
                   {"families", "c2", Verdict::kWrongResult, 11, -kInf, "v", 2.5}};
-  record.drift = {{"d", "param", {{1, 1e-310, -0.0, 3.0}, {1000, 1.0 / 3.0, -1e300, kInf}}, 0.5, 0.125}};
+  record.drift = {{"d", "param", {{1, 1e-310, -0.0, 3.0}, {1000, 1.0 / 3.0, -1e300, kInf, 0.1}}, 0.5, 0.125}};
   record.resources = {{"entry", 32, 1, 2, 3, 4, 5}};
   record.compile_log = "warning";
   record.notes = {"note 1", "note 2"};
@@ -261,6 +261,9 @@ TEST_CASE("a record survives the way through JSON") {
     CHECK(same_bits(after.drift[0].points[0].rms_ratio, 1e-310));
     CHECK(same_bits(after.drift[0].points[0].bias_ratio, -0.0));
     CHECK(same_bits(after.drift[0].points[1].rms_ratio, 1.0 / 3.0));
+    CHECK_FALSE(after.drift[0].points[0].error_ratio);
+    REQUIRE(after.drift[0].points[1].error_ratio);
+    CHECK(same_bits(*after.drift[0].points[1].error_ratio, 0.1));
     CHECK(after.counters.local_bytes == std::numeric_limits<uint64_t>::max());
     CHECK(after.counters.launches == 1);
     CHECK(after.resources[0].constant_bytes == 5);

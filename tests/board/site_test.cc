@@ -3,6 +3,8 @@
 #include <algorithm>
 #include <catch2/catch.hpp>
 
+#include "scoring/board_plots.h"
+#include "scoring/drift_error.h"
 #include "tests/board/sample.h"
 #include "tests/board/site.h"
 #include "tests/store/generated.h"
@@ -399,6 +401,34 @@ TEST_CASE("hostile names of tasks and ids stay inside the site's folder") {
     CHECK(path[0] != '/');
     CHECK(std::count(path.begin(), path.end(), '/') <= 1);
   }
+}
+
+TEST_CASE("drift stands in units of the whole limit, and not where it is not judged") {
+  EvalRecord record = record_of(sample::records(), "bf16_moment.cu", "vm");
+  record.verdict = Verdict::kPassed;
+  record.failure.reset();
+  record.cases.clear();
+  for (DriftCurve& curve : record.drift) curve.limit_ratio = 0;
+  CHECK_FALSE(worst_drift_error_ratio(record));
+  CHECK(drift_plots(record).empty());
+  const std::string unjudged = page_of(build_site({record}), record);
+  CHECK(has(unjudged, "not judged"));
+  CHECK_FALSE(has(unjudged, "infinite"));
+  CHECK_FALSE(has(unjudged, "worst drift, 1 is at the limit"));
+
+  // 500 times the share of the movement, but roundings are most of the limit.
+  DriftCurve& curve = record.drift[0];
+  curve.limit_ratio = 2e-4;
+  for (DriftPoint& point : curve.points) point.rms_ratio = 0.1;
+  CHECK(*worst_drift_error_ratio(record) == Approx(500));  // nothing says so in this record
+  record.cases.push_back({"drift", curve.case_name, Verdict::kPassed, 1, 0.25, "param", 1});
+  CHECK(*worst_drift_error_ratio(record) == 0.25);
+  for (DriftPoint& point : curve.points) point.error_ratio = 0.125;
+  CHECK(*worst_drift_error_ratio(record) == 0.125);
+  REQUIRE(drift_plots(record).size() == 1);
+  CHECK(drift_plots(record)[0].series.size() == 1);
+  CHECK(drift_plots(record)[0].series[0].points.back().y == 0.125);
+  CHECK(has(page_of(build_site({record}), record), "worst drift, 1 is at the limit"));
 }
 
 TEST_CASE("numbers that are none are words") {

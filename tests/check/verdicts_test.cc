@@ -360,6 +360,9 @@ TEST_CASE("the drift curve measures a known bias") {
   CHECK(last.rms_ratio == Approx(1e-4).epsilon(0.2));
   CHECK(last.bias_ratio == Approx(1e-4).epsilon(0.2));
   CHECK(last.bias_sigma > 4);
+  REQUIRE(last.error_ratio);  // roundings have a share of the limit
+  CHECK(*last.error_ratio < last.rms_ratio / curve.limit_ratio);
+  CHECK(*last.error_ratio > 0.5 * last.rms_ratio / curve.limit_ratio);
   CHECK(curve.growth_exponent == Approx(1.0).margin(0.3));
 }
 

@@ -166,6 +166,23 @@ TEST_CASE("a matrix of known answers") {
          after.drift = {{"d/t1-200", "param", {{70, 1e-3, 0, 0}, {200, 1e-4, 0, 0}}, 1, 2e-4}};
        },
        {1, 0, 0, Aspect::kDrift, Change::kWorse, "RMS drift went from 0.15 to 0.5 of the limit"}},
+      {"drift that is roundings nearly all, as the records say",
+       [](EvalRecord& before, EvalRecord& after) {
+         before.drift = {{"d/t1-200", "param", {{200, 1e-3, 0, 0, 0.2}}, 1, 2e-4}};
+         after.drift = {{"d/t1-200", "param", {{200, 4e-1, 0, 0, 0.3}}, 1, 2e-4}};
+       },
+       {0, 0, 0, Aspect::kDrift, Change::kSame, "no curve has changed by more than 2 times (1 curve)"}},
+      {"drift that is roundings nearly all, in records that do not say it",
+       [](EvalRecord& before, EvalRecord& after) {
+         before.drift = {{"d/t1-200", "param", {{200, 1e-3, 0, 0}}, 1, 2e-4}};
+         after.drift = {{"d/t1-200", "param", {{200, 4e-1, 0, 0}}, 1, 2e-4}};
+         for (EvalRecord* record : {&before, &after}) {
+           record->cases.push_back(record->cases[0]);
+           record->cases.back().check = "drift";
+           record->cases.back().case_name = "d/t1-200";
+         }
+       },
+       {0, 0, 0, Aspect::kDrift, Change::kSame, "no curve has changed by more than 2 times (1 curve)"}},
       {"drift as before",
        [](EvalRecord& before, EvalRecord& after) {
          before.drift = {{"d/t1-200", "param", {{200, 3e-5, 0, 0}}, 1, 2e-4}};

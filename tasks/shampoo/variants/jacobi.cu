@@ -54,7 +54,7 @@ __device__ void inverse_fourth_root(const float* factor, float* root, float* wor
       for (int q = p + 1; q < side; ++q) {
         const float off = a[p * side + q], app = a[p * side + p], aqq = a[q * side + q];
         __syncthreads();
-        if (off == 0.0f) continue;  // the same in every thread
+        if (fabsf(off) <= 1e-9f * sqrtf(app * aqq)) continue;  // the same in every thread
         const float tau = (aqq - app) / (2.0f * off);
         const float t = (tau < 0.0f ? -1.0f : 1.0f) / (fabsf(tau) + sqrtf(1.0f + tau * tau));
         const float c = 1.0f / sqrtf(1.0f + t * t), s = t * c;
