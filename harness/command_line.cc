@@ -108,7 +108,7 @@ constexpr const char* kRegressExamples =
 
 constexpr const char* kAuditExamples =
     "Examples:\n"
-    "  stepbench audit --jobs 2                    everything on the VM, some minutes\n"
+    "  stepbench audit --jobs 2                    everything on the VM, ten minutes\n"
     "  stepbench audit --tasks                     the tasks alone: how far right and wrong kernels are from the "
     "limits\n"
     "  stepbench audit --task lion --task adan     two tasks\n"
