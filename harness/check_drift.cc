@@ -129,7 +129,6 @@ class StepFeed {
 struct Distance {
   DriftPoint point;
   double rms_error = 0;
-  double limit_ratio = 0;     ///< rms_error in units of the limit; NaN when not finite, 0 where drift is not judged
   double rounding_share = 0;  ///< of the limit, in units of the movement: roundings to the storage format
   int64_t worst_tensor = -1, worst_element = -1;
   double worst_expected = 0, worst_got = 0;
@@ -212,7 +211,7 @@ Distance measure(const BufferSpec& buffer, const std::vector<std::vector<double>
   distance.rms_error = std::sqrt(error_squares / n);
   const double rounding = std::sqrt(unavoidable(buffer, ulps, step) / n);
   const double limit = buffer.tolerance.drift_ratio * movement + rounding;
-  if (buffer.tolerance.drift_ratio > 0) distance.point.error_ratio = distance.limit_ratio = distance.rms_error / limit;
+  if (buffer.tolerance.drift_ratio > 0) distance.point.error_ratio = distance.rms_error / limit;
   const double mean = signed_sum / n;
   if (movement > 0) {
     distance.rounding_share = rounding / movement;
@@ -254,7 +253,7 @@ Failure drift_failure(const BufferSpec& buffer, const Distance& distance) {
   failure.element = distance.worst_element;
   failure.expected = distance.worst_expected;
   failure.got = distance.worst_got;
-  failure.error_ratio = distance.limit_ratio;
+  failure.error_ratio = *distance.point.error_ratio;
   return failure;
 }
 
@@ -300,8 +299,9 @@ Result<void> judge(const TaskSpec& task, const DriftCase& one, const FedStep& st
     outcome.curves[curve].points.push_back(distance.point);
     rms_errors[curve].push_back(distance.rms_error);
     ++curve;
-    note_ratio(outcome, distance.limit_ratio, buffer.name);
-    if (!outcome.failure && !(distance.limit_ratio <= 1)) outcome.failure = drift_failure(buffer, distance);
+    if (!distance.point.error_ratio) continue;  // not judged
+    note_ratio(outcome, *distance.point.error_ratio, buffer.name);
+    if (!outcome.failure && !(*distance.point.error_ratio <= 1)) outcome.failure = drift_failure(buffer, distance);
   }
   return {};
 }

@@ -37,9 +37,9 @@ std::vector<double> singular_values(int64_t rows, int64_t cols, const double* a)
 
 /// Room for a plain sum in fp32, one product after the other, as a factor of a limit that is enough for `covered` of
 /// them: its error grows with the root of their number. Where one product is larger than all others together, the whole
-/// sum is rounded at every step, and the error comes to 2.3 * 2^-24 * sqrt(products) of the magnitudes in one of
-/// millions of sums (16 to 192 products of numbers of the family `heavy_tailed`; where all are alike, to 2^-24 *
-/// sqrt(products)). 1 up to `covered`.
+/// sum is rounded at every step, and in one of millions of sums the error comes to 2.3 * 2^-24 * sqrt(products) of the
+/// magnitudes (8 to 192 products of two numbers of the family `heavy_tailed`, 8 to 96 squares; 2.8 of 128 to 192
+/// squares); where all are alike, to 2^-24 * sqrt(products). 1 up to `covered`.
 double plain_sum_room(int64_t products, double covered);
 
 }  // namespace stepbench

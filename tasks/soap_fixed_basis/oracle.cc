@@ -75,7 +75,8 @@ void oracle_soap_fixed_basis(const OracleTensor& tensor, std::span<const double>
   if (wants_scale) {
     turned_scale =
         rotated(rows, cols, left_size.data(), magnitudes(grad.data(), tensor.n).data(), right_size.data(), false);
-    for (double& scale : turned_scale) scale *= plain_sum_room(rows + cols, kCoveredProducts);
+    const double room_of_sums = plain_sum_room(rows + cols, kCoveredProducts);
+    for (double& scale : turned_scale) scale *= room_of_sums;
   }
 
   Matrix normalized(n), normalized_scale(n);
