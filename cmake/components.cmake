@@ -40,7 +40,7 @@ foreach(level base avx2 avx512)
   target_compile_options(sb_value_loops_${level} PRIVATE -fno-math-errno -fno-trapping-math)
 endforeach()
 sb_component(sb_base
-  SOURCES ${H}/result.cc ${H}/words.cc ${H}/hash.cc ${H}/child_process.cc ${H}/generate.cc ${H}/parallel.cc
+  SOURCES ${H}/result.cc ${H}/words.cc ${H}/shell_word.cc ${H}/hash.cc ${H}/child_process.cc ${H}/generate.cc ${H}/parallel.cc
           ${CMAKE_SOURCE_DIR}/tasks/spread.cc
           ${H}/value_loops.cc $<TARGET_OBJECTS:sb_value_loops_base> $<TARGET_OBJECTS:sb_value_loops_avx2>
           $<TARGET_OBJECTS:sb_value_loops_avx512>

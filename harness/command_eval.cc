@@ -12,6 +12,7 @@
 #include "harness/record_folder.h"
 #include "harness/report.h"
 #include "harness/resume.h"
+#include "harness/shell_word.h"
 #include "harness/stages.h"
 #include "scoring/summary.h"
 
@@ -73,22 +74,24 @@ int run_eval(const EvalArguments& arguments) {
   std::FILE* text_out = arguments.json == "-" ? stderr : stdout;
   const ReportStyle style{wants_colour(::fileno(text_out)), arguments.profile, terminal_width(::fileno(text_out))};
   int exit_code = kExitDone;
-  std::vector<EvalRecord> records;
+  std::vector<EvalRecord> records, printed;  // what is printed says where a replay finds the record
   for (const EvaluatedFile& outcome : outcomes) {
     if (outcome.error) exit_code = std::max(exit_code, report_error(*outcome.error));
     if (outcome.save_error) exit_code = std::max(exit_code, report_error(*outcome.save_error));
     if (!outcome.record) continue;
-    exit_code = std::max(exit_code, exit_code_of(outcome.record->verdict));
-    if (outcome.resumed && !arguments.quiet)
-      fmt::print(text_out, "{}  {}  finished before, record {}\n", outcome.record->candidate.path,
-                 to_text(outcome.record->verdict), outcome.record->id);
-    if (!outcome.resumed && !arguments.quiet) fmt::print(text_out, "{}\n", render_report(*outcome.record, style));
     records.push_back(*outcome.record);
+    EvalRecord& told = printed.emplace_back(*outcome.record);
+    if (!arguments.records.empty() && !told.replay_command.empty())
+      told.replay_command += " --records " + shell_word(arguments.records);
+    exit_code = std::max(exit_code, exit_code_of(told.verdict));
+    if (outcome.resumed && !arguments.quiet)
+      fmt::print(text_out, "{}  {}  finished before, record {}\n", told.candidate.path, to_text(told.verdict), told.id);
+    if (!outcome.resumed && !arguments.quiet) fmt::print(text_out, "{}\n", render_report(told, style));
   }
-  if (arguments.files.size() > 1 && !records.empty())
-    fmt::print(text_out, "{}", render_table(summarize(records)));
-  else if (arguments.quiet && !records.empty())
-    fmt::print(text_out, "{}", render_line(records.front()));
+  if (arguments.files.size() > 1 && !printed.empty())
+    fmt::print(text_out, "{}", render_table(summarize(printed)));
+  else if (arguments.quiet && !printed.empty())
+    fmt::print(text_out, "{}", render_line(printed.front()));
   if (!arguments.json.empty()) {
     const Result<void> written = write_json(arguments.json, records, arguments.files.size() == 1);
     if (!written.ok()) exit_code = std::max(exit_code, report_error(written.error()));

@@ -14,6 +14,7 @@
 #include "harness/record.h"
 #include "harness/record_folder.h"
 #include "harness/report.h"
+#include "harness/shell_word.h"
 #include "harness/store.h"
 #include "scoring/summary.h"
 
@@ -144,7 +145,7 @@ void SubmitRun::take(size_t index, EvaluatedFile outcome) {
   ++(code == kExitDone ? passed_ : code == kExitFailed ? failed_ : not_judged_);
   exit_code_ = std::max(exit_code_, code);
   if (!arguments_.store.empty() && !record.replay_command.empty())
-    record.replay_command += fmt::format(" --store {}", arguments_.store);  // in what is printed only
+    record.replay_command += " --store " + shell_word(arguments_.store);  // in what is printed only
   tell(record, outcome.resumed);
   rows_[index] = summarize(std::span(&record, 1)).front();
 }

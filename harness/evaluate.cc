@@ -16,6 +16,7 @@
 #include "harness/measure.h"
 #include "harness/own_kernels.h"
 #include "harness/plan.h"
+#include "harness/shell_word.h"
 
 namespace stepbench {
 namespace {
@@ -55,17 +56,6 @@ std::string utc_now() {
   if (gmtime_r(&now, &parts) == nullptr) return "1970-01-01T00:00:00Z";
   return fmt::format("{:04}-{:02}-{:02}T{:02}:{:02}:{:02}Z", parts.tm_year + 1900, parts.tm_mon + 1, parts.tm_mday,
                      parts.tm_hour, parts.tm_min, parts.tm_sec);
-}
-
-/// `text` as one word of a shell command.
-std::string shell_word(const std::string& text) {
-  const bool plain = !text.empty() && text.find_first_not_of(
-                                          "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ"
-                                          "0123456789_-./+=:,@%") == std::string::npos;
-  if (plain) return text;
-  std::string quoted = "'";
-  for (const char c : text) quoted += c == '\'' ? std::string("'\\''") : std::string(1, c);
-  return quoted + "'";
 }
 
 std::string replay_command(const EvalRecord& record, const EvalOptions& options) {

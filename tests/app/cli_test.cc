@@ -242,6 +242,14 @@ TEST_CASE("an evaluation: report, record, JSON, replay") {
   CHECK(record.value().failure->error_ratio > 1);
   CHECK_THAT(failed.err, Catch::Contains("wrong_result") && Catch::Contains("stepbench replay " + record.value().id));
 
+  // The printed command finds the record, wherever it was told to be.
+  const std::string elsewhere = folder.path("my records");
+  const ChildResult moved = run_program(folder, {"eval", bad, "--salt", "2a", "--quiet", "--records", elsewhere});
+  CHECK_THAT(moved.out, Catch::Contains(" --records '" + elsewhere + "'"));
+  const std::string id = moved.out.substr(moved.out.find("stepbench replay ") + 17, 16);
+  CHECK(run_program(folder, {"replay", id}).exit_code == 2);
+  CHECK(run_program(folder, {"replay", id, "--records", elsewhere}).exit_code == 1);
+
   const ChildResult again = run_program(folder, {"eval", bad, "--salt", "2a", "--quiet", "--json", "-"});
   const Result<EvalRecord> same = record_from_json(again.out);
   REQUIRE(same.ok());
